@@ -178,4 +178,5 @@ def test_one_read_enters_few_files(tmp_path: Path) -> None:
     assert {"agent_tools/read.py", "agent_cli/engine/executor.py"} <= {
         "/".join(f.split("/")[-n:]) for f in files for n in (2, 3)
     }
-    assert len(files) <= 36, sorted(files)
+    # What follows the session (its view, with what is live) is entered instead of a dictionary in each front end.
+    assert len(files) <= 39, sorted(files)

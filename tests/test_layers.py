@@ -104,13 +104,13 @@ DOORS = {
 }  # fmt: skip
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
-    "agent_cli/acp": 2050, "agent_cli/batch": 1600, "agent_cli/checkpoints": 3000, "agent_cli/cli": 7100,
+    "agent_cli/acp": 2020, "agent_cli/batch": 1600, "agent_cli/checkpoints": 3000, "agent_cli/cli": 7100,
     "agent_cli/config": 2500, "agent_cli/core": 2350, "agent_cli/doctor": 750, "agent_cli/embedding": 250,
     "agent_cli/engine": 9100, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1950, "agent_cli/git": 1200,
-    "agent_cli/headless": 2200, "agent_cli/hooks": 2300, "agent_cli/host": 1750, "agent_cli/mcp": 4600,
+    "agent_cli/headless": 2050, "agent_cli/hooks": 2300, "agent_cli/host": 1750, "agent_cli/mcp": 4600,
     "agent_cli/memory": 650, "agent_cli/permissions": 12250, "agent_cli/plugins": 1100, "agent_cli/providers": 7900,
-    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5550,
-    "agent_cli/terminal": 13650, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
+    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5700,
+    "agent_cli/terminal": 13400, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
     "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2350, "tools/agent_tools/fs": 2250,
     "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5400,
     "tools/agent_tools/search": 1100, "tools/agent_tools/shell": 2600, "tools/agent_tools/web": 850,
@@ -274,6 +274,21 @@ def test_packages_stay_within_their_budgets() -> None:
         found[package] = found.get(package, 0) + len(path.read_text("utf-8").splitlines())
     assert set(found) == set(BUDGETS)
     assert {name: (lines, BUDGETS[name]) for name, lines in found.items() if lines > BUDGETS[name]} == {}
+
+
+def test_the_view_folds_the_events_and_the_front_ends_do_not() -> None:
+    """A fold tells four or more kinds of events apart. `state` finds out what may run next, also from a damaged log."""
+    kinds = {n.name for n in tree(MODULES["agent_cli.core.events"]).body if isinstance(n, ast.ClassDef)}
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        for node in nodes(path):
+            asked: ast.AST | None = node.cls if isinstance(node, ast.MatchClass) else None
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
+                asked = node.args[1]
+            names = {n.id for n in ast.walk(asked) if isinstance(n, ast.Name)} if asked is not None else set()
+            found.setdefault(module, set()).update(names & kinds)
+    folds = {module for module, names in found.items() if len(names) >= 4}
+    assert folds == {"agent_cli.session.view", "agent_cli.session.state"}
 
 
 def test_no_two_classes_and_no_two_public_functions_share_a_name() -> None:

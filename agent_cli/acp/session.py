@@ -33,7 +33,7 @@ from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import first_words
 from agent_cli.terminal import commands as commands  # registers them
-from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
+from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.model import Dialog, TextInput
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
 from agent_cli.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
@@ -60,11 +60,9 @@ class EditorSession(Dialogs):
         self._prompt = EditorPrompt("")
         self._shown: dict[str, Any] = {}
         self._terminals: EditorTerminals | None = None
-        self._subagents = AskingSubagents()
         self.closed = False
         self.layers = read_settings(config, run_env)
         self._startup_notices = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
-        self.usage = Usage()
         self.agent = self._build(config)
         self.id = self.agent.header.session_id
         self._connect_editor()
@@ -94,8 +92,7 @@ class EditorSession(Dialogs):
         self._questions = EditorQuestions(self._client, header.session_id, self.say)
         restored = self.agent.restored
         if restored is not None and restored.header.session_id == header.session_id:
-            self.usage = restored.usage
-        self._updates.cost = self.usage.cost
+            self._updates.view.spent = restored.usage
         self._mode = self.agent.policy.mode
 
     def _command_display(self) -> OutputDisplay | None:
@@ -137,7 +134,7 @@ class EditorSession(Dialogs):
             return
         log = SessionStore(state_folder(self.run_env.env), self.run_env.root).path(restored.header.session_id)
         history = self.agent.conversation.history
-        cost = self._updates.cost
+        spent = self._updates.view.spent
         with self._terminals.replay() if self._terminals is not None else nullcontext():
             for exchange in last_exchanges(log, _NO_LIMIT, _NO_LIMIT, whole=True) or exchanges_of(
                 history, len(history)
@@ -147,7 +144,7 @@ class EditorSession(Dialogs):
                         self._send(message_chunk(part, "user_message_chunk"))
                     else:
                         self._updates(part)
-        self._updates.cost = cost
+        self._updates.view.spent = spent
         if plan := self.agent.tool_context.plan:
             self._send(plan_update(plan))
 
@@ -275,7 +272,6 @@ class EditorSession(Dialogs):
             self.agent.conversation.interrupt()
         try:
             self._flush()
-            self._subagents.follow(event)
             self._updates(event)
             if self.agent.policy.mode != self._mode:
                 self._report_choices()
@@ -332,7 +328,7 @@ class EditorSession(Dialogs):
             lambda dialog: self._put(dialog, call),
             self.agent.tool_context.workspace,
             self.agent.traits_of,
-            for_whom=self._subagents.label(request.call_id),
+            for_whom=shown.view.asked_for(request.call_id),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
@@ -420,9 +416,13 @@ class EditorSession(Dialogs):
         """Tokens of the model's window in use."""
         return context_used(self.agent.conversation)[0]
 
+    @property
+    def usage(self) -> Usage:
+        """Usage of the session."""
+        return self._updates.view.spent
+
     def add_usage(self, usage: Usage) -> None:
-        self.usage += usage
-        self._updates.cost += usage.cost
+        self._updates.view.spent += usage
 
     def measure_context(self) -> None:
         self._updates.show_usage()

@@ -12,27 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
-from agent_cli.core.events import (
-    AnswerRestarted,
-    ApprovalRequested,
-    Compacted,
-    Event,
-    MessageAdded,
-    Noted,
-    PlanChanged,
-    SubagentEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolRequested,
-    ToolStarted,
-    UsageAdded,
-    Warned,
-)
+from agent_cli.core.events import Event, TextDelta, ThinkingDelta
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, was_cut
 from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
-from agent_cli.core.window import compacted_line
+from agent_cli.session.live import LiveSession
+from agent_cli.session.view_entries import CallView
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
@@ -147,7 +131,7 @@ def diff_hunks(patch: str) -> list[DiffHunk]:
 
 
 class SessionUpdates:
-    """Turns the events of one session into updates.
+    """Turns the events of one session into updates. view: the session.
 
     send: sends an update. root, cwd: for paths in displays and arguments.
     window: returns the tokens in use and the size of the model's window.
@@ -166,50 +150,64 @@ class SessionUpdates:
         self._root, self._cwd, self._window = root, cwd, window
         self._text = TextOutput()
         self._commands = commands or self._text
-        # The display of each call that was announced to the editor.
-        self._announced: dict[str, OutputDisplay] = {}
-        self.cost = 0.0
+        self.view = LiveSession()
 
-    def __call__(self, event: Event, parent: str = "") -> None:
-        """Send the updates for an event. parent: ID of the Task call, for an event of a sub-agent."""
-        match event:
-            case SubagentEvent(call_id=call_id, event=inner):
-                self(inner, call_id)
-            case TextDelta(text=text) if not parent and text:
-                self._send(message_chunk(text))
-            case ThinkingDelta(text=text) if not parent and text:
-                self._send(message_chunk(text, "agent_thought_chunk"))
-            case AnswerRestarted() if not parent:
+    def __call__(self, event: Event) -> None:
+        """Send the updates for an event."""
+        if isinstance(event, TextDelta | ThinkingDelta):
+            if event.text:
+                kind = "agent_message_chunk" if isinstance(event, TextDelta) else "agent_thought_chunk"
+                self._send(message_chunk(event.text, kind))
+            return
+        change = self.view.follow(event)
+        if change.call is not None:
+            self._of_call(change.kind, change.call, change.view.task_id, change.event)
+            return
+        own = change.view is self.view
+        match change.kind:
+            case "restarted" if own:
                 self._send(message_chunk("\n\n*The answer broke off and starts again.*\n\n"))
-            case Warned(text=text) | Noted(text=text):
-                self._send(message_chunk(f"\n\n*{text}*\n\n"))
-            case Compacted():
-                self._send(message_chunk(f"\n\n*{compacted_line(event)}*\n\n"))
-            case PlanChanged(items=items, paused=False) if not parent:
-                self._send(plan_update(items))
-            case UsageAdded(usage=usage):
-                self.cost += usage.cost
-                if not parent:
-                    self.show_usage()
-            case ToolRequested():
-                self._requested(event, parent)
-            case ApprovalRequested(call_id=call_id, preview=preview) if preview is not None:
+            case "warning" | "notice" | "compacted":
+                self._send(message_chunk(f"\n\n*{change.note}*\n\n"))
+            case "plan" if own and not change.event.paused:
+                self._send(plan_update(self.view.plan))
+            case "usage" if own:
+                self.show_usage()
+
+    def _of_call(self, kind: str, call: CallView, task_id: str, event: Any) -> None:
+        """Send what has changed of a call; a plan is shown itself."""
+        if not call.requested or tool_traits(call.tool).changes_plan:
+            return
+        call_id, argument = call.call_id, tool_traits(call.tool).command_argument
+        display: OutputDisplay = self._commands if argument else self._text
+        match kind:
+            case "requested":
+                shown = display.requested(call_id, str(call.arguments.get(argument, "")))
+                meta = {"agent": {"toolName": call.tool, **({"parentToolCallId": task_id} if task_id else {})}}
+                update = {"sessionUpdate": "tool_call", "toolCallId": call_id, "status": "pending"}
+                update |= self.call_fields(call.tool, call.arguments, call.summary)
+                self._send({**update, **shown, "_meta": meta | shown.get("_meta", {})})
+            case "asked" if (preview := getattr(event, "preview", None)) is not None:
                 self._changed(call_id, content=self.user_content(preview), locations=self._locations(preview))
-            case ToolStarted(call_id=call_id):
-                shown = self._announced.get(call_id, self._text).started(call_id)
-                self._changed(call_id, status="in_progress", **shown)
-            case ToolProgress(call_id=call_id, text=text):
-                self._changed(call_id, **self._announced.get(call_id, self._text).output(call_id, text))
-            case MessageAdded(message=ToolMessage() as message):
-                self._changed(message.call_id, **self._result_fields(message))
-            case ToolFinished():
-                self._finished(event)
+            case "started":
+                self._changed(call_id, status="in_progress", **display.started(call_id))
+            case "output":
+                self._changed(call_id, **display.output(call_id, event.text))
+            case "answered":
+                self._changed(call_id, **self._result_fields(event.message))
+            case "finished":
+                status = "failed" if event.is_error else "completed"
+                result = event.display if isinstance(event.display, CommandOutput) else None
+                shown = display.ended(call_id, result)
+                shown.setdefault("content", [] if result is not None else self.user_content(event.display))
+                self._changed(call_id, status=status, locations=self._locations(event.display), **shown)
 
     def show_usage(self) -> None:
         """Send the usage of the context window and the cost of the session."""
         used, size = self._window()
         if size:
-            cost = {"cost": {"amount": round(self.cost, 6), "currency": "USD"}} if self.cost else {}
+            spent = self.view.spent.cost
+            cost = {"cost": {"amount": round(spent, 6), "currency": "USD"}} if spent else {}
             self._send({"sessionUpdate": "usage_update", "used": used, "size": size, **cost})
 
     def call_fields(self, tool: str, arguments: Mapping[str, Any], summary: str) -> Update:
@@ -250,38 +248,15 @@ class SessionUpdates:
     def _absolute(self, path: str, base: Path | None = None) -> str:
         return os.path.normpath(os.path.join(base or self._cwd, os.path.expanduser(path)))
 
-    def _requested(self, event: ToolRequested, parent: str) -> None:
-        if tool_traits(event.tool).changes_plan:
-            return  # the plan itself is shown
-        argument = tool_traits(event.tool).command_argument
-        display = self._announced[event.call_id] = self._commands if argument else self._text
-        update = {
-            "sessionUpdate": "tool_call",
-            "toolCallId": event.call_id,
-            "status": "pending",
-            **self.call_fields(event.tool, event.arguments, event.summary),
-        }
-        shown = display.requested(event.call_id, str(event.arguments.get(argument, "")))
-        meta = {"agent": {"toolName": event.tool, **({"parentToolCallId": parent} if parent else {})}}
-        self._send({**update, **shown, "_meta": meta | shown.get("_meta", {})})
-
     def _changed(self, call_id: str, **fields: Any) -> None:
         found = {name: value for name, value in fields.items() if value not in (None, [])}
-        if call_id in self._announced and found:
+        if found:
             self._send({"sessionUpdate": "tool_call_update", "toolCallId": call_id, **found})
 
     def _result_fields(self, message: ToolMessage) -> Update:
         """Return the fields that a result adds to its call."""
         images = [{"type": "content", "content": block} for m in message.media for block in media_block(m)]
         return {"content": images, "rawOutput": message.text[:MAX_SHOWN_CHARS]}
-
-    def _finished(self, event: ToolFinished) -> None:
-        status = "failed" if event.is_error else "completed"
-        display = event.display
-        result = display if isinstance(display, CommandOutput) else None
-        shown = self._announced.get(event.call_id, self._text).ended(event.call_id, result)
-        shown.setdefault("content", [] if result is not None else self.user_content(display))
-        self._changed(event.call_id, status=status, locations=self._locations(display), **shown)
 
 
 def media_block(media: Media) -> list[Update]:

@@ -468,6 +468,30 @@ UNLOGGED = (
     TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, PromptRead, FirstChunk, AnswerRestarted,
     ToolProgress, Compacting, HookStarted, ModelRetry,
 )  # fmt: skip
+# After these, no more of an answer that was begun will come.
+ENDS_ANSWER = (AnswerRestarted, MessageAdded, TurnFinished)
+# After these, the log is synced: what follows may have effects, or nothing follows. After messages of the user, too.
+SYNCED = (Checkpoint, ToolStarted, TurnFinished)
+
+# What an event is about, in a word; that of a message depends on whose it is.
+Kind = Literal[
+    "", "text", "thinking", "piece", "first", "restarted", "message", "answer", "requested", "asked", "decided",
+    "started", "output", "answered", "finished", "usage", "plan", "continued", "retry", "warning", "notice",
+    "compacting", "compacted", "uncompacted", "pinned", "hook started", "hook", "begun", "round", "reading", "paused",
+    "resumed", "ended", "rewound", "named",
+]  # fmt: skip
+KINDS: dict[type, Kind] = {
+    TextDelta: "text", ThinkingDelta: "thinking",
+    ThinkingSigned: "piece", CallStarted: "piece", ArgumentsDelta: "piece",
+    FirstChunk: "first", AnswerRestarted: "restarted", ToolRequested: "requested", ApprovalRequested: "asked",
+    QuestionAsked: "asked", ApprovalResolved: "decided", QuestionAnswered: "decided", ToolStarted: "started",
+    ToolProgress: "output", ToolFinished: "finished", UsageAdded: "usage", PlanChanged: "plan",
+    PlanContinued: "continued", ModelRetry: "retry", Warned: "warning", Noted: "notice", Compacting: "compacting",
+    Compacted: "compacted", Uncompacted: "uncompacted", Pinned: "pinned", HookStarted: "hook started",
+    HookFinished: "hook", TurnStarted: "begun", RoundStarted: "round", PromptRead: "reading", TurnPaused: "paused",
+    TurnResumed: "resumed", TurnFinished: "ended", Rewound: "rewound", SessionNamed: "named",
+}  # fmt: skip
+PIECES = frozenset(("text", "thinking", "piece"))
 
 
 def events_by_tag(names: str) -> dict[str, Any]:

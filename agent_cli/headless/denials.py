@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Denial
+from agent_cli.session.view_entries import CallView
 from agent_tools.text import escape_controls, one_line
 
 _DENIED = "Permission was denied: the call "
@@ -14,13 +15,14 @@ _MAX_RULES = 8
 _BY_RULE = " The user can allow it by the rule "
 
 
-def denial_lines(
-    denials: Sequence[Denial], summaries: Mapping[str, str], asked: Mapping[str, ApprovalRequested]
-) -> Iterator[str]:
+def denial_lines(denials: Sequence[Denial], calls: Iterable[CallView]) -> Iterator[str]:
     """Yield a line for each denied call, repeated ones once, and a line that says how to allow them.
 
-    summaries: of calls, by ID. asked: what approval they needed.
+    calls: those of the run.
     """
+    made = {call.call_id: call for call in calls if call.requested}
+    summaries = {call_id: call.summary for call_id, call in made.items()}
+    asked = {i: call.question for i, call in made.items() if isinstance(call.question, ApprovalRequested)}
     # A denial without a call is that of the prompt, which has been reported.
     named = [denial for denial in denials if denial.call_id]
     yield from dict.fromkeys(_line(denial, summaries.get(denial.call_id, "")) for denial in named)

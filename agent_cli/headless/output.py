@@ -9,39 +9,26 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.core.events import (
-    AnswerRestarted,
-    ApprovalRequested,
-    ApprovalResolved,
-    Compacted,
-    Event,
-    HookFinished,
-    MessageAdded,
-    Noted,
-    QuestionAsked,
-    SubagentEvent,
-    TextDelta,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-    TurnFinished,
-    UsageAdded,
-    Warned,
-    unwrap,
-)
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult, Usage
+from agent_cli.core.events import KINDS, PIECES, Event, SubagentEvent, ToolFinished, unwrap
+from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult
 from agent_cli.core.run_environment import OutputError
-from agent_cli.core.window import compacted_line
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, one_line, short_duration, tokens_used
 
+if TYPE_CHECKING:
+    from agent_cli.session.live import LiveSession, ViewChange
+    from agent_cli.session.view_entries import CallView
+
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
+    from agent_cli.session import live  # an answer without calls needs none
+
+# What an answer without calls consists of, which changes nothing that is printed.
+_QUIET = frozenset(("begun", "round", "reading", "first", "usage", "ended"))
 
 
 def echo(text: str) -> None:
@@ -134,8 +121,35 @@ def _escape_for_terminal(number: int, text: str) -> str:
     return escape_controls(text) if os.isatty(number) else text
 
 
+class RunListener:
+    """A listener that follows a run, and passes on what each event changes.
+
+    view: the session. Without one it begins with the first call or note: an answer alone needs none.
+    pieces: the answer is shown while it streams.
+    """
+
+    def __init__(
+        self, *shows: Callable[[ViewChange], None], view: LiveSession | None = None, pieces: bool = False
+    ) -> None:
+        self.view = view
+        self._shows = shows
+        self._unseen = (frozenset() if pieces else PIECES) | (_QUIET if view is None else frozenset())
+
+    def __call__(self, event: Event) -> None:
+        kind = KINDS.get(type(event), "")
+        if kind in self._unseen or (type(event) is SubagentEvent and KINDS.get(type(unwrap(event))) in self._unseen):
+            return
+        if self.view is None:
+            if not kind and type(event) is not SubagentEvent:
+                return
+            self.view = live.LiveSession()
+        change = self.view.follow(event)
+        for show in self._shows:
+            show(change)
+
+
 class ProgressPrinter:
-    """A listener that prints progress.
+    """Prints progress.
 
     say: called with each line.
     verbose: also print text between calls, all hooks and totals.
@@ -146,42 +160,32 @@ class ProgressPrinter:
         self._say = say
         self._verbose = verbose
         self._denials = denials
-        self._summaries: dict[str, str] = {}
         self._words: list[str] = []
-        self._started: set[str] = set()
 
-    def __call__(self, event: Event) -> None:
-        nested = isinstance(event, SubagentEvent)
-        event = unwrap(event)
-        if nested and isinstance(event, (TextDelta, TurnFinished)):
-            return
-        match event:
-            case TextDelta(text=text) if self._verbose:
-                self._words.append(text)
-            case AnswerRestarted():
+    def show(self, change: ViewChange) -> None:
+        """Print what an event changed."""
+        event, call, nested = change.event, change.call, change.view.task is not None
+        match change.kind:
+            case "text" if self._verbose and not nested:
+                self._words.append(event.text)
+            case "restarted":
                 self._words.clear()
-            case ToolRequested(call_id=call_id, summary=summary):
+            case "requested":
                 self._flush()
-                self._summaries[call_id] = escape_controls(summary)
-            case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
-                summary = self._summaries.pop(call_id, "")
-                if self._denials:
-                    self._say(f"denied: {summary} ({escape_controls(reason)})")
-            case ToolStarted(call_id=call_id):
-                self._started.add(call_id)
-            case ToolFinished(call_id=call_id):
-                if summary := self._summaries.pop(call_id, ""):
-                    unrun = event.is_error and call_id not in self._started
-                    self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
-            case Compacted():
-                self._say(compacted_line(event))
-            case HookFinished() if self._verbose or hook_events.should_display(event):
-                self._say(hook_events.hook_line(event))
-            case Warned(text=text):
-                self._say(f"warning: {escape_controls(text)}")
-            case Noted(text=text):
-                self._say(f"note: {text}")
-            case TurnFinished() if self._verbose:
+            case "decided" if call is not None and call.decision == "reject" and self._denials:
+                self._say(f"denied: {_summary(call)} ({escape_controls(call.reason)})")
+            case "finished" if call is not None and call.decision != "reject" and (summary := _summary(call)):
+                unrun = event.is_error and not call.started
+                self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
+            case "compacted":
+                self._say(change.note)
+            case "hook" if self._verbose or hook_events.should_display(event):
+                self._say(change.note)
+            case "warning":
+                self._say(f"warning: {escape_controls(change.note)}")
+            case "notice":
+                self._say(f"note: {change.note}")
+            case "ended" if self._verbose and not nested:
                 self._words.clear()
                 used = event.earlier + event.usage
                 facts = (
@@ -197,6 +201,11 @@ class ProgressPrinter:
         if text := "".join(self._words).strip():
             self._say(escape_controls(text))
         self._words.clear()
+
+
+def _summary(call: CallView) -> str:
+    """Return the summary of a call; "" if it was requested in an earlier part of the turn."""
+    return escape_controls(call.summary) if call.requested else ""
 
 
 def _ending(event: ToolFinished) -> str:
@@ -283,38 +292,3 @@ def failure_hint(failure: Failure | None) -> str:
     if "base URL" in failure.message:
         return "To see which address is used, and its source: agent doctor"
     return ""
-
-
-class ResultBuilder:
-    """A listener that collects usage by model, and the questions that the user has not answered.
-
-    by_model: initially the usage of the turn's earlier parts, before it was suspended, and of earlier turns.
-    earlier: usage of the run's earlier turns.
-    asked: open questions by call ID.
-    failed_hooks: the hooks that failed, each once.
-    summaries: of the calls, by call ID.
-    approvals: what the user was asked to approve, by call ID.
-    """
-
-    def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:
-        self.by_model: dict[str, Usage] = dict(by_model or {})
-        self.earlier = earlier or Usage()
-        self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
-        self.failed_hooks: dict[tuple[str, str, str], HookFinished] = {}
-        self.summaries: dict[str, str] = {}
-        self.approvals: dict[str, ApprovalRequested] = {}
-
-    def __call__(self, event: Event) -> None:
-        match unwrap(event):
-            case HookFinished() as hook if hook.failed:
-                self.failed_hooks.setdefault((hook.event, hook.source, hook.command), hook)
-            case UsageAdded(model=model, usage=usage):
-                self.by_model[model] = self.by_model.get(model, Usage()) + usage
-            case ToolRequested(call_id=call_id, summary=summary):
-                self.summaries[call_id] = summary
-            case (ApprovalRequested() | QuestionAsked()) as asked:
-                self.asked[asked.call_id] = asked
-                if isinstance(asked, ApprovalRequested):
-                    self.approvals[asked.call_id] = asked
-            case MessageAdded(message=ToolMessage(call_id=call_id)):
-                self.asked.pop(call_id, None)

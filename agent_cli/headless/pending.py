@@ -11,12 +11,12 @@ from agent_cli.core.results import Diagnostics, Failed, Suspended, TerminalReaso
 from agent_cli.headless.output import (
     FAILED,
     SUSPENDED,
-    ResultBuilder,
     print_line,
     print_notice,
     print_text,
 )
 from agent_cli.headless.result_object import result_object
+from agent_cli.session.live import LiveSession
 from agent_cli.session.pending_items import has_expired
 from agent_cli.session.pending_plans import seconds_of
 from agent_cli.session.records import WaitingTurn
@@ -129,7 +129,7 @@ def report_unsent(
         end = empty_end(reason)
         result = Suspended(end, tuple(item["call_id"] for item in items))
         fields = result_object(
-            result, "suspended", session_id, ResultBuilder(), (None, None), structured=structured, pending=items
+            result, "suspended", session_id, LiveSession(), (None, None), structured=structured, pending=items
         )
         print_line(fields | {"result": why, "message_sent": False})
     print_notice(why)
@@ -140,11 +140,12 @@ def report_unsent(
 def report_expired(session_id: str, why: str, waiting: WaitingTurn, *, as_json: bool, structured: bool) -> int:
     """Report, in the output format, that a plan expired, which ended its turn; return the exit code."""
     if as_json:
-        spent, builder = waiting.spent, ResultBuilder(waiting.by_model)
+        spent, view = waiting.spent, LiveSession()
+        view.models = waiting.by_model
         usage = sum(waiting.by_model.values(), Usage())
         end = TurnEnd((), usage, Diagnostics(spent.rounds, spent.tool_calls, 0, 0, "", "cancelled"))
         print_line(
-            result_object(Failed(end, text=why), "failed", session_id, builder, (None, None), structured=structured)
+            result_object(Failed(end, text=why), "failed", session_id, view, (None, None), structured=structured)
         )
     print_notice(f"{why} Nothing was run. Ask for a new plan with: agent --resume {session_id[:8]}")
     return FAILED

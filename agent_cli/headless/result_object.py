@@ -13,7 +13,8 @@ from agent_cli.core.events import ApprovalRequested, ModelRetry, decider_word
 from agent_cli.core.messages import AssistantMessage, new_uuid
 from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.engine.tool_results import usage_object
-from agent_cli.headless.output import Outcome, ResultBuilder
+from agent_cli.headless.output import Outcome
+from agent_cli.session.live import LiveSession
 
 # In that format, other limits are an error during execution.
 _SUBTYPES: dict[Cap, str] = {"rounds": "error_max_turns", "cost": "error_max_budget_usd"}
@@ -38,24 +39,26 @@ def result_object(
     result: TurnResult,
     outcome: Outcome,
     session_id: str,
-    builder: ResultBuilder,
+    view: LiveSession,
     windows: tuple[int | None, int | None],
     *,
     structured: bool,
     pending: Sequence[dict[str, Any]] = (),
+    earlier: Usage | None = None,
 ) -> dict[str, Any]:
     """Return the result object of a turn.
 
     windows: the model's context window and longest output, in tokens; None if unknown.
     structured: a structured answer was requested.
     pending: open decisions.
+    earlier: usage of the run's earlier turns.
     """
     end = result.end
     text = getattr(result, "text", "")
-    deferred = outcome == "suspended" and any(asked.deferred for asked in _approvals(builder))
+    deferred = outcome == "suspended" and any(asked.deferred for asked in _approvals(view))
     wrong = outcome not in ("done", "denied", "degraded") and not deferred
     subtype = "success" if deferred else _subtype(result, outcome, structured=structured)
-    total = builder.earlier + end.usage
+    total = end.usage if earlier is None else earlier + end.usage
     failure = getattr(result, "failure", None)
     fields: dict[str, Any] = {
         "type": "result",
@@ -77,7 +80,7 @@ def result_object(
         "total_cost_usd": total.cost,
         "cost_is_reliable": total.reliable and not total.estimated,
         "usage": usage_object(end.usage),
-        "modelUsage": {name: model_usage(usage, windows) for name, usage in builder.by_model.items()},
+        "modelUsage": {name: model_usage(usage, windows) for name, usage in view.models.items()},
         "permission_denials": [
             {
                 "tool_name": d.tool,
@@ -93,14 +96,14 @@ def result_object(
         "fast_mode_state": "off",
         "uuid": new_uuid(),
     }
-    if builder.failed_hooks:
+    if view.failed_hooks:
         fields["failed_hooks"] = [
             {"hook_event": h.event, "command": h.command, "source": h.source, "note": h.note}
-            for h in builder.failed_hooks.values()
+            for h in view.failed_hooks.values()
         ]
     if pending:
         fields["pending"] = list(pending)
-        fields |= _deferred(builder)
+        fields |= _deferred(view)
     if isinstance(result, Complete):
         fields["plan_unfinished"] = result.plan_unfinished
         fields["verified"] = result.verified or None
@@ -172,13 +175,13 @@ def _errors(result: TurnResult, text: str) -> list[str]:
     return [text] if text else []
 
 
-def _approvals(builder: ResultBuilder) -> list[ApprovalRequested]:
-    return [asked for asked in builder.asked.values() if isinstance(asked, ApprovalRequested)]
+def _approvals(view: LiveSession) -> list[ApprovalRequested]:
+    return [call.question for call in view.asked if isinstance(call.question, ApprovalRequested)]
 
 
-def _deferred(builder: ResultBuilder) -> dict[str, Any]:
+def _deferred(view: LiveSession) -> dict[str, Any]:
     """Return the field for the first call that a hook deferred, else the first that waits for a decision."""
-    calls = sorted(_approvals(builder), key=lambda asked: not asked.deferred)
+    calls = sorted(_approvals(view), key=lambda asked: not asked.deferred)
     if not calls:
         return {}
     return {"deferred_tool_use": {"id": calls[0].call_id, "name": calls[0].tool, "input": calls[0].arguments}}

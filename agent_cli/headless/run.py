@@ -17,7 +17,7 @@ from agent_cli.headless.output import (
     FAILED,
     Outcome,
     ProgressPrinter,
-    ResultBuilder,
+    RunListener,
     exit_code,
     failure_hint,
     outcome_of,
@@ -25,7 +25,6 @@ from agent_cli.headless.output import (
     print_notice,
     print_text,
 )
-from agent_cli.runtime.attachments import attach_mentioned
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from agent_cli.core.message_ids import MessageIds
     from agent_cli.headless.stream_json import StreamJson
     from agent_cli.runtime.agent import Agent
+    from agent_cli.session.live import LiveSession
 
 with lazy_imports():
     from agent_cli.headless import (
@@ -45,8 +45,9 @@ with lazy_imports():
         stream_json,  # with its table of events
     )
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
+    from agent_cli.runtime import attachments
     from agent_cli.runtime import pending as runtime_pending
-    from agent_cli.session import pending_items, pending_plans
+    from agent_cli.session import live, pending_items, pending_plans
     from agent_tools.shell import jobs  # for stream-json
 
 
@@ -202,7 +203,8 @@ def run_headless(
         answer = command(agent, text, show)
         if answer is not None:
             return without_model(answer)
-        return agent.conversation.send(text, show, attach_mentioned(text, agent.tool_context, agent.model.name))
+        media = attachments.attach_mentioned(text, agent.tool_context, agent.model.name) if "@" in text else ()
+        return agent.conversation.send(text, show, media)
 
     try:
         if before is None:
@@ -247,22 +249,24 @@ def run_and_report(
     """Run a turn and report on it; return the exit code. by_model: as in `resume_headless`."""
     conversation = agent.conversation
     watch = Signals(conversation.interrupt)
-    builder = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, options.verbose, denials=options.output_format != "text")
     # With `json` and `verbose` the lines are one array, printed at the end.
     array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None
     stream: StreamJson | None = None
     if options.output_format == "stream-json" or array is not None:
         stream = open_lines(options, agent, report, print_line if array is None else array.append)
+    shows = [stream.show] if stream is not None else []
+    shows += [progress.show] if stream is None or array is not None else []
+    view = None
+    if options.verbose or options.output_format != "text" or options.reports is not None:
+        view = live.LiveSession()
+        view.models = dict(by_model or {})
+    listener = RunListener(*shows, view=view, pieces=options.partial or options.verbose)
 
     def show(event: Event) -> None:
         if watch.caught:
             conversation.interrupt()  # a signal before the turn began
-        builder(event)
-        if stream is not None:
-            stream(event)
-        if stream is None or array is not None:
-            progress(event)
+        listener(event)
         if options.reports is not None:
             options.reports(event)
 
@@ -278,13 +282,11 @@ def run_and_report(
             return 128 + watch.caught
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
-            pending = pending_items.pending_items(
-                builder.asked.values(), conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
-            )
+            pending = open_decisions(listener.view, agent, report)
         if agent.mcp is not None:
             agent.mcp.report_changes()
         servers = agent.mcp.outcome() if agent.mcp is not None else []
-        code = finish(options, report, result, builder, stream, watch.caught, pending, servers=servers)
+        code = finish(options, report, result, listener.view, stream, watch.caught, pending, servers=servers)
     if stream is not None:
         stream.close()
     if array is not None:
@@ -296,6 +298,13 @@ def run_and_report(
         for job_id, name in jobs.items():
             print_notice(f"{why} ({job_id}): {escape_controls(shorten(name, 200))}")
     return code
+
+
+def open_decisions(view: LiveSession | None, agent: Agent, report: RunReport) -> list[dict[str, Any]]:
+    """Return what waits for the user, as JSON data."""
+    asked = [call.question for call in view.asked if call.question is not None] if view is not None else []
+    histories = agent.conversation.history, agent.nested_histories
+    return pending_items.pending_items(asked, *histories, plan_ttl=report.plan_ttl)
 
 
 def open_lines(
@@ -338,12 +347,13 @@ def finish(
     options: HeadlessOptions,
     report: RunReport,
     result: TurnResult,
-    builder: ResultBuilder,
+    view: LiveSession | None,
     stream: StreamJson | None,
     caught: int,
     pending: list[dict[str, Any]],
     line: Mapping[str, Any] = MappingProxyType({}),
     servers: Sequence[dict[str, str]] = (),
+    earlier: Usage | None = None,
 ) -> int:
     """Print the result of a turn in the output format; return the exit code.
 
@@ -351,6 +361,8 @@ def finish(
     pending: open decisions.
     line: the host's message, as JSON.
     servers: how each MCP server stands.
+    view: the session; None if it only had an answer.
+    earlier: usage of the run's earlier turns.
     """
     outcome = outcome_of(
         result,
@@ -372,14 +384,15 @@ def finish(
     fields: dict[str, Any] = {}
     if options.output_format != "text" or options.reports is not None:
         fields = result_object.result_object(
-            result, outcome, report.session_id, builder, report.windows, structured=options.structured, pending=pending
-        )
+            result, outcome, report.session_id, view or live.LiveSession(), report.windows,
+            structured=options.structured, pending=pending, earlier=earlier,
+        )  # fmt: skip
     if servers and fields:
         fields["mcp_servers"] = list(servers)
     if options.reports is not None:
         options.reports.finish(fields)
     if options.output_format == "text":
-        _print_as_text(result, outcome, resume, builder)
+        _print_as_text(result, outcome, resume, view)
     else:
         fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
         fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}
@@ -403,7 +416,7 @@ def finish(
     return code if written else code or FAILED
 
 
-def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, builder: ResultBuilder) -> None:
+def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, view: LiveSession | None) -> None:
     """Print the answer, or why there is none, and the calls that were denied."""
     text = getattr(result, "text", "")
     if outcome == "interrupted":
@@ -417,7 +430,7 @@ def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, builder: R
     elif text:
         print_text(text if text.endswith("\n") else f"{text}\n")
     if result.end.denials:
-        for line in denials.denial_lines(result.end.denials, builder.summaries, builder.approvals):
+        for line in denials.denial_lines(result.end.denials, view.all_calls() if view is not None else ()):
             print_notice(line)
 
 

@@ -11,59 +11,41 @@ from typing import Any
 
 from agent_cli.core import message_ids
 from agent_cli.core.events import (
-    AnswerRestarted,
-    ApprovalRequested,
     ApprovalResolved,
     ArgumentsDelta,
     CallStarted,
-    Compacted,
-    Compacting,
-    Event,
-    FirstChunk,
-    HookFinished,
-    HookStarted,
-    MessageAdded,
-    ModelRetry,
-    Noted,
-    PlanChanged,
-    PlanContinued,
-    QuestionAnswered,
-    QuestionAsked,
-    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ThinkingSigned,
     ToolFinished,
-    ToolProgress,
-    ToolRequested,
-    ToolStarted,
-    TurnFinished,
-    TurnPaused,
-    TurnResumed,
-    UsageAdded,
-    Warned,
     decider_word,
 )
-from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks, new_uuid
+from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, claude_blocks, new_uuid
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
 from agent_cli.headless.result_object import error_word, retry_fields
 from agent_cli.headless.stream_parts import PartialMessage, TaskLines
+from agent_cli.session.live import LiveSession, ViewChange
 from agent_cli.session.pending_items import pending_item
 from agent_cli.session.transcripts.entries import content_block
-from agent_tools.lazy import lazy_imports
+from agent_cli.session.view_entries import CallView, MessageView
 from agent_tools.registry import tool_traits
-from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
 
-with lazy_imports():
-    from agent_cli.hooks import events as hook_events
+# What writes a piece of an answer.
+_PIECES: dict[type, Callable[..., None]] = {
+    TextDelta: PartialMessage.text,
+    ThinkingDelta: PartialMessage.thinking,
+    ThinkingSigned: PartialMessage.signed,
+    CallStarted: PartialMessage.call,
+    ArgumentsDelta: PartialMessage.arguments,
+}
 
 
 class StreamJson:
-    """A listener that writes JSON lines.
+    """Writes JSON lines.
 
     write: called with one object per line.
     cwd: the folder that the paths of calls are relative to.
@@ -103,18 +85,11 @@ class StreamJson:
         self._progress = progress
         self._uuids = ids
         self.tasks = TaskLines(self._system)
-        # The next three by Task call; None for the conversation itself.
-        self._usage: dict[str | None, Usage] = {}
-        self._ids: dict[str | None, str] = {}
+        # The answers that are being written, by Task call; None for the conversation itself.
         self._messages: dict[str | None, PartialMessage] = {}
-        self._requested: set[str] = set()
-        # Questions without an answer, with the Task call of the sub-agent that asks; None for the conversation itself.
-        self._open: dict[str, str | None] = {}
-        self._calls: dict[str, ToolRequested] = {}
-        self._before: dict[str, str | None] = {}
-        self._denied: dict[str, ApprovalResolved] = {}
-        self._results: dict[str, tuple[ToolMessage, str, str | None]] = {}
-        self._todos: tuple[TodoItem, ...] = ()
+        # Calls whose results are not written, with their UUIDs and conversations; and what files had in them before.
+        self._results: dict[CallView, tuple[str, LiveSession]] = {}
+        self._before: dict[CallView, str | None] = {}
         self._parent: str | None = None
         self._compacting = False
         self._state = ""
@@ -172,88 +147,87 @@ class StreamJson:
         self.tasks.watch(self._jobs())
         self.tasks.close(self._jobs())
 
-    def __call__(self, event: Event) -> None:
-        self._parent = None
-        while isinstance(event, SubagentEvent):
-            self._parent, event = event.call_id, event.event
-        if self._parent is not None:
-            self.tasks.follow(self._parent, event)
-        if isinstance(event, FirstChunk):
-            # All lines of a message have the same ID, even if the provider gives none.
-            self._ids[self._parent] = event.id or f"msg_{new_uuid()}"
+    def show(self, change: ViewChange) -> None:
+        """Write what an event changed."""
+        view, event = change.view, change.event
+        self._parent = view.task_id or None
         if self._partial and (self._parent is None or self.subagent_text):
-            self._partial_line(event)
-        match event:
-            case AnswerRestarted() if self._partial:
+            self._partial_line(change)
+        if change.call is not None:
+            self._of_call(change, change.call)
+            return
+        match change.kind:
+            case "answer" if change.message is not None:
+                self._assistant(change.message)
+            case "restarted" if self._partial:
                 self._system("answer_restarted", parent_tool_use_id=self._parent)
-            case UsageAdded(usage=usage, aside=False):
-                self._usage[self._parent] = usage
-            case Compacting():
+            case "compacting":
                 self._compacting = True
                 self._system("status", status="compacting")
-            case Compacted() as compacted:
-                self._compacted(compacted)
-            case MessageAdded(message=AssistantMessage() as message):
-                self._assistant(message)
-            case MessageAdded(message=ToolMessage() as message):
-                self._results[message.call_id] = message, self._uuid(), self._parent
-            case ToolRequested() as requested:
-                self._calls[requested.call_id] = requested
-            case ToolStarted() as started:
-                self._started(started)
-            case ToolFinished() as finished:
-                self._result(finished)
-            case ModelRetry() as retry:
-                self._system("api_retry", **retry_fields(retry))
-            case Warned(text=text) | Noted(text=text):
-                self._system("informational", level="warning" if isinstance(event, Warned) else "info", content=text)
-            case HookStarted() | HookFinished() as hook:
-                self._hook(hook)
-            case TurnPaused(rounds_used=used, rounds_left=left):
+            case "compacted":
+                self._compacted(event)
+            case "retry":
+                self._system("api_retry", **retry_fields(event))
+            case "warning" | "notice":
+                level = "warning" if change.kind == "warning" else "info"
+                self._system("informational", level=level, content=change.note)
+            case "hook started" | "hook":
+                self._hook(change)
+            case "paused":
+                used, left, pending = event.rounds_used, event.rounds_left, sum(call.asks for call in view.asked)
                 parent = self._parent
-                pending = sum(parent is None or asked == parent for asked in self._open.values())
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left, parent_tool_use_id=parent)
-            case TurnResumed(reason=reason, rounds_left=left):
-                self._system("resumed", reason=reason, rounds_left=left, parent_tool_use_id=self._parent)
-            case PlanChanged(items=items, paused=paused):
-                self._todos = items
-                steps = [{"content": i.content, "status": i.status} for i in items]
-                self._system("plan", items=steps, paused=paused)
-            case PlanContinued() as continued:
-                self._system("plan_continued", **{name: getattr(continued, name) for name in continued._fields})
-            case (ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered()) as asked:
-                self._question_line(asked)
-            case ToolProgress(call_id=call_id, text=text) if self._progress:
-                self._call_line("tool_progress", call_id, content=text)
-            case TurnFinished():
+            case "resumed":
+                left, parent = event.rounds_left, self._parent
+                self._system("resumed", reason=event.reason, rounds_left=left, parent_tool_use_id=parent)
+            case "plan":
+                steps = [{"content": i.content, "status": i.status} for i in event.items]
+                self._system("plan", items=steps, paused=event.paused)
+            case "continued":
+                self._system("plan_continued", **{name: getattr(event, name) for name in event._fields})
+            case "ended":
                 self._turn_finished()
 
-    def _partial_line(self, event: Event) -> None:
+    def _of_call(self, change: ViewChange, call: CallView) -> None:
+        """Write what has happened to a call."""
+        match change.kind:
+            case "requested":
+                self.tasks.progress(change.view.task_id, call)
+            case "asked":
+                self.state("requires_action")
+                item = pending_item(change.event)
+                self._call_line("approval_requested", item.pop("call_id"), **item)
+            case "decided":
+                self._decided(call)
+            case "started":
+                self._started(call, change.event.tool)
+            case "output" if self._progress:
+                self._call_line("tool_progress", call.call_id, content=change.event.text)
+            case "answered":
+                self._results[call] = self._uuid(), change.view
+            case "finished":
+                self._result(call)
+
+    def _partial_line(self, change: ViewChange) -> None:
         """Write a piece of a streaming answer as stream events."""
-        message = self._messages.get(self._parent)
-        match event:
-            case FirstChunk(model=model, usage=usage, ms=ms):
+        event, message = change.event, self._messages.get(self._parent)
+        match change.kind:
+            case "first":
                 self._stop_message(None)
                 parent = self._parent
 
                 def write(piece: dict[str, Any]) -> None:
-                    more = {"ttft_ms": ms} if piece["type"] == "message_start" else {}
+                    more = {"ttft_ms": event.ms} if piece["type"] == "message_start" else {}
                     self.line({"type": "stream_event", "event": piece, "parent_tool_use_id": parent, **more})
 
-                message = PartialMessage(write, self._ids[parent], model or self._model, usage_object(usage))
+                # All lines of a message have the same ID, even if the provider gives none.
+                message_id = event.id or f"msg_{new_uuid()}"
+                message = PartialMessage(write, message_id, event.model or self._model, usage_object(event.usage))
                 self._messages[parent] = message
-            case AnswerRestarted() | TurnFinished():
+            case "restarted" | "ended":
                 self._stop_message(None)
-            case TextDelta(text=text) if message is not None:
-                message.text(text)
-            case ThinkingDelta(text=text) if message is not None:
-                message.thinking(text)
-            case ThinkingSigned(signature=signature, data=data) if message is not None:
-                message.signed(signature, data)
-            case CallStarted(call_id=call_id, tool=tool) if message is not None:
-                message.call(call_id, tool)
-            case ArgumentsDelta(call_id=call_id, json=text) if message is not None:
-                message.arguments(call_id, text)
+            case "text" | "thinking" | "piece" if message is not None:
+                _PIECES[type(event)](message, *(getattr(event, name) for name in event._fields))
 
     def _stop_message(self, stop_reason: str | None, usage: Usage | None = None) -> None:
         message = self._messages.pop(self._parent, None)
@@ -266,37 +240,21 @@ class StreamJson:
     def _call_line(self, subtype: str, call_id: str, **fields: Any) -> None:
         self._system(subtype, tool_use_id=call_id, **fields, parent_tool_use_id=self._parent)
 
-    def _question_line(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
-        """Write approvals and questions with their answers, and refusals without a question."""
-        given = {ApprovalResolved: "decision", QuestionAnswered: "verdict"}.get(type(event))
-        if given is not None and getattr(event, given) != "defer":
-            self._open.pop(event.call_id, None)
-        match event:
-            case ApprovalRequested() | QuestionAsked():
-                self.state("requires_action")
-                self._requested.add(event.call_id)
-                self._open[event.call_id] = self._parent
-                item = pending_item(event)
-                self._call_line("approval_requested", item.pop("call_id"), **item)
-            case ApprovalResolved(decision="defer") | QuestionAnswered(verdict="defer"):
-                return
-            case ApprovalResolved() if event.call_id in self._requested or event.decision == "reject":
-                known = {
-                    "decision": event.decision,
-                    "by": decider_word(event.by),
-                    "reason": event.reason,
-                    "rule": event.rule or None,
-                }
-                self._call_line("approval_resolved", event.call_id, **known)
-                if event.decision == "reject" and event.by in ("rule", "mode", "default"):
-                    self._denied[event.call_id] = event
-                self.state("running")
-            case QuestionAnswered():
-                self.state("running")
-                known = {"decision": event.verdict, "by": decider_word(event.by), "text": event.text}
-                self._call_line("approval_resolved", event.call_id, **known, mode=event.mode or None)
+    def _decided(self, call: CallView) -> None:
+        """Write the answer to a question, or a refusal without one."""
+        event = call.answer
+        if event is None or call.asks:
+            return
+        known: dict[str, Any] = {"decision": call.decision, "by": decider_word(event.by)}
+        if not isinstance(event, ApprovalResolved):
+            self.state("running")
+            self._call_line("approval_resolved", call.call_id, **known, text=event.text, mode=event.mode or None)
+        elif call.question is not None or event.decision == "reject":
+            known |= {"reason": event.reason, "rule": event.rule or None}
+            self._call_line("approval_resolved", call.call_id, **known)
+            self.state("running")
 
-    def _compacted(self, event: Compacted) -> None:
+    def _compacted(self, event: Any) -> None:
         """Write Claude Code's line about a compaction, with additional fields."""
         metadata = {
             "trigger": "manual" if event.trigger == "manual" else "auto",
@@ -316,17 +274,18 @@ class StreamJson:
             self._compacting = False
             self._system("status", status=None, compact_result=how)
 
-    def _hook(self, event: HookStarted | HookFinished) -> None:
+    def _hook(self, change: ViewChange) -> None:
         """Write a hook's line; hooks of SessionStart always, as Claude Code does, others only if requested.
 
         A failure is always named.
         """
+        event, ended = change.event, change.kind == "hook"
         if not self._hook_events and event.event != "SessionStart":
-            if isinstance(event, HookFinished) and event.failed:
-                self._system("informational", level="warning", content=hook_events.hook_line(event))
+            if ended and event.failed:
+                self._system("informational", level="warning", content=change.note)
             return
         known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
-        if isinstance(event, HookStarted):
+        if not ended:
             self._system("hook_started", **known)
             return
         code = {} if event.exit_code is None else {"exit_code": event.exit_code}
@@ -341,20 +300,23 @@ class StreamJson:
         """Return the UUID of the latest message, or of one of its blocks; "" if UUIDs are not assigned."""
         return self._uuids.latest(self._parent or "", block) if self._uuids is not None else ""
 
-    def _assistant(self, message: AssistantMessage) -> None:
+    def _assistant(self, view: MessageView) -> None:
         """Write one line per content block; the last one carries the usage.
 
         Text and thinking that were streamed share one line: readers match a line with all events before it.
         """
+        message, used = view.message, view.usage
+        if not isinstance(message, AssistantMessage):
+            return
         self._end_compacting("failed")
         # Encrypted thinking is not shown; without a summary it has no text.
         every = list(enumerate(message.parts))
         parts = [(n, p) for n, p in every if not (isinstance(p, Thinking) and p.provider and not p.text)] or every
-        used = self._usage.pop(self._parent, Usage())
         partial = self._messages.get(self._parent)
         if partial is not None:
             partial.finish([part for _, part in parts])
-        message_id = self._ids.pop(self._parent, "") or message.provider_id or f"msg_{new_uuid()}"
+        given = view.first.id if view.first is not None else message.provider_id
+        message_id = partial.id if partial is not None else given or f"msg_{new_uuid()}"
         # That format has no stop reason for an answer that broke off.
         aborted = message.stop_reason in ("interrupted", "error")
         stop = None if aborted else message.stop_reason or None
@@ -395,23 +357,21 @@ class StreamJson:
             known |= {"agent_id": task.call_id, "subagent_type": task.kind, "task_description": task.description}
         self.line({**fields, **known})
 
-    def _started(self, event: ToolStarted) -> None:
+    def _started(self, call: CallView, tool: str) -> None:
         if self._progress:
-            self._call_line("tool_started", event.call_id, tool_name=event.tool)
-        call = self._calls.get(event.call_id)
-        arguments = call.arguments if call is not None else {}
-        if tool_traits(event.tool).nested:
-            self.tasks.started(event.call_id, arguments, self._parent)
-        elif event.tool in CHANGES:
-            self._before[event.call_id] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
+            self._call_line("tool_started", call.call_id, tool_name=tool)
+        if tool_traits(tool).nested:
+            self.tasks.started(call, self._parent)
+        elif tool in CHANGES:
+            self._before[call] = text_before(absolute_path(call.arguments.get("file_path"), self._cwd))
 
     def _turn_finished(self) -> None:
         """Write results that have not been written yet; at the end of the whole turn, also end its tasks."""
         top = self._parent is None
-        for call_id, (message, _, parent) in list(self._results.items()):
-            if top or parent == self._parent:
-                self._parent = parent
-                self._result(ToolFinished(call_id, message.name, message.is_error, 0))
+        for call, (_, view) in list(self._results.items()):
+            if top or view.task_id == self._parent:
+                self._parent = view.task_id or None
+                self._result(call)
         if not top:
             return
         self._parent = None
@@ -419,14 +379,15 @@ class StreamJson:
         for call_id in list(self.tasks.running)[::-1]:
             self.tasks.finished(call_id, "stopped", "")
         self.tasks.watch(self._jobs())
-        self._calls.clear()
 
-    def _result(self, event: ToolFinished) -> None:
-        if event.call_id not in self._results:
+    def _result(self, call: CallView) -> None:
+        message = call.result
+        if call not in self._results or message is None:
             return
-        message, uuid, _ = self._results.pop(event.call_id)
-        if (denied := self._denied.pop(event.call_id, None)) is not None:
-            self._permission_denied(denied, message)
+        uuid, view = self._results.pop(call)
+        event = call.finished or ToolFinished(call.call_id, message.name, message.is_error, 0)
+        if call.decision == "reject" and call.by in ("rule", "mode", "default"):
+            self._permission_denied(call, message.name, message.text)
         content: Any = message.text
         if message.media:
             content = [{"type": "text", "text": message.text}, *claude_blocks(message.media)]
@@ -436,12 +397,10 @@ class StreamJson:
             "content": content,
             "is_error": message.is_error,
         }
-        call = self._calls.pop(event.call_id, None)
-        arguments = call.arguments if call is not None else {}
-        before = self._before.pop(event.call_id, None)
-        task = self.tasks.finished(event.call_id, "failed" if message.is_error else "completed", message.text)
-        job = self.tasks.watch(self._jobs(), event.call_id)
-        details = tool_use_result(event, message, arguments, self._cwd, before=before, todos=self._todos)
+        before = self._before.pop(call, None)
+        task = self.tasks.finished(call.call_id, "failed" if message.is_error else "completed", message.text)
+        job = self.tasks.watch(self._jobs(), call.call_id)
+        details = tool_use_result(event, message, call.arguments, self._cwd, before=before, todos=view.plan)
         if job is not None and tool_traits(event.tool).command_argument:
             command = {"stdout": message.text, "stderr": "", "interrupted": False, "isImage": False}
             details = {**(details if isinstance(details, dict) else command), "backgroundTaskId": job}
@@ -457,10 +416,10 @@ class StreamJson:
             }
         )
 
-    def _permission_denied(self, event: ApprovalResolved, message: ToolMessage) -> None:
+    def _permission_denied(self, call: CallView, tool: str, text: str) -> None:
         agent = {} if self._parent is None else {"agent_id": self._parent}
-        kind = event.by if event.by in ("rule", "mode") else "other"
+        kind = call.by if call.by in ("rule", "mode") else "other"
         self._system(
-            "permission_denied", tool_name=message.name, tool_use_id=event.call_id, decision_reason_type=kind,
-            decision_reason=event.reason, message=message.text, **agent,
+            "permission_denied", tool_name=tool, tool_use_id=call.call_id, decision_reason_type=kind,
+            decision_reason=call.reason, message=text, **agent,
         )  # fmt: skip

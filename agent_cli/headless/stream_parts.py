@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
 from typing import Any
 
-from agent_cli.core.events import Event, ToolRequested, TurnFinished, UsageAdded
 from agent_cli.core.messages import Part, Text, Thinking, ToolCall
 from agent_cli.core.results import Usage
 from agent_cli.engine.tool_results import subagent_result
+from agent_cli.session.live import LiveSession
+from agent_cli.session.view_entries import CallView
 from agent_tools.shell.jobs import Job
 from agent_tools.text import one_line, shorten
 
@@ -26,15 +27,27 @@ WriteLine = Callable[..., None]
 class SubagentTask:
     """A running sub-agent. call_id: its Task call, which is also the task's ID."""
 
-    def __init__(self, call_id: str, arguments: dict[str, Any]) -> None:
-        self.call_id = call_id
-        self.description = str(arguments.get("description") or "")
-        self.kind = str(arguments.get("subagent_type") or "")
-        self.prompt = str(arguments.get("prompt") or "")
-        self.usage = Usage()
-        self.calls = 0
-        self.stopped = False
+    def __init__(self, call: CallView) -> None:
+        self._call = call
+        self.call_id = call.call_id
+        self.description = str(call.arguments.get("description") or "")
+        self.kind = str(call.arguments.get("subagent_type") or "")
+        self.prompt = str(call.arguments.get("prompt") or "")
         self._started = monotonic()
+
+    @property
+    def usage(self) -> Usage:
+        return self._call.nested.own_usage if self._call.nested is not None else Usage()
+
+    @property
+    def calls(self) -> int:
+        return self._call.nested.made if isinstance(self._call.nested, LiveSession) else 0
+
+    @property
+    def stopped(self) -> bool:
+        """True if it was interrupted."""
+        ends = self._call.nested.ends if self._call.nested is not None else []
+        return bool(ends) and ends[-1].diagnostics.terminal_reason == "interrupted"
 
     @property
     def milliseconds(self) -> int:
@@ -62,32 +75,24 @@ class TaskLines:
         self._ended: set[str] = set()
         self._live: dict[str, dict[str, str]] = {}
 
-    def started(self, call_id: str, arguments: dict[str, Any], parent: str | None) -> None:
+    def started(self, call: CallView, parent: str | None) -> None:
         """Report the start of a sub-agent. parent: the call of the sub-agent that started it; None for none."""
-        if call_id in self.running:
+        if (call_id := call.call_id) in self.running:
             return
-        task = self.running[call_id] = SubagentTask(call_id, arguments)
-        above = self._depth(parent)
+        task = self.running[call_id] = SubagentTask(call)
+        above = 1 if parent in self.running else 0
         self._write(
             "task_started", task_id=call_id, tool_use_id=call_id, description=task.description,
             subagent_type=task.kind, task_type="local_agent", prompt=task.prompt, is_backgrounded=False,
             spawn_depth=above + 1, **({"parent_task_id": parent} if parent in self.running else {}),
         )  # fmt: skip
 
-    def follow(self, call_id: str, event: Event) -> None:
-        """Count the usage and calls in a sub-agent's event; report each call that it makes."""
-        task = self.running.get(call_id)
-        if task is None:
-            return
-        if isinstance(event, UsageAdded):
-            task.usage += event.usage
-        elif isinstance(event, TurnFinished):
-            task.stopped = event.diagnostics.terminal_reason == "interrupted"
-        elif isinstance(event, ToolRequested):
-            task.calls += 1
+    def progress(self, task_id: str, call: CallView) -> None:
+        """Report a call of a sub-agent. task_id: the sub-agent's; "" for none."""
+        if (task := self.running.get(task_id)) is not None:
             self._write(
-                "task_progress", task_id=call_id, tool_use_id=call_id, description=one_line(event.summary),
-                subagent_type=task.kind, usage=task.totals, last_tool_name=event.tool,
+                "task_progress", task_id=task_id, tool_use_id=task_id, description=one_line(call.summary),
+                subagent_type=task.kind, usage=task.totals, last_tool_name=call.tool,
             )  # fmt: skip
 
     def finished(self, call_id: str, status: str, report: str) -> SubagentTask | None:
@@ -145,9 +150,6 @@ class TaskLines:
             task_id=task_id, tool_use_id=call_id, status=status, output_file="", summary=summary, **more,
         )  # fmt: skip
 
-    def _depth(self, call_id: str | None) -> int:
-        return 1 if call_id in self.running else 0
-
 
 def _name(job: Job) -> str:
     return shorten(one_line(job.command), 200)
@@ -180,7 +182,7 @@ class PartialMessage:
     """The stream events of one message, from `message_start` to `message_stop`."""
 
     def __init__(self, write: WriteEvent, message_id: str, model: str, usage: dict[str, Any]) -> None:
-        self._write = write
+        self._write, self.id = write, message_id
         self._count = 0
         # The kind of the open block, or the ID of its call.
         self._open = ""

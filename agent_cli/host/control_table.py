@@ -16,6 +16,7 @@ from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import Fields
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.runtime.agent import Agent
+from agent_cli.session.live import LiveSession
 from agent_tools.record import Value
 
 
@@ -52,7 +53,7 @@ class OpenSession(ABC):
     """The session that control requests act on.
 
     usage: of all turns.
-    by_model: usage of all turns, by model.
+    view: what happened, with the usage of all turns by model.
     api_ms: duration of the model calls of all turns.
     messages: the length of the history before each message, by the message's ID.
     first_model: the model to return to for the host's "default".
@@ -62,7 +63,7 @@ class OpenSession(ABC):
         self.setup, self.run_env, self.callbacks = setup, setup.run_env, callbacks
         self.usage = Usage()
         self.api_ms = 0
-        self.by_model: dict[str, Usage] = {}
+        self.view = LiveSession()
         self.messages: dict[str, int] = {}
         self.first_model = ""
         self._agent: Agent | None = None

@@ -148,7 +148,7 @@ def _usage(session: OpenSession, fields: Fields) -> Fields:
             "total_duration_ms": round(seconds * 1000),
             "total_lines_added": sum(d.added for d in changed),
             "total_lines_removed": sum(d.removed for d in changed),
-            "model_usage": {name: model_usage(used, (None, None)) for name, used in session.by_model.items()},
+            "model_usage": {name: model_usage(used, (None, None)) for name, used in session.view.models.items()},
         },
         "subscription_type": None,
         "rate_limits_available": False,

@@ -22,14 +22,22 @@ from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.input import Signals
 from agent_cli.headless.output import (
     ProgressPrinter,
-    ResultBuilder,
+    RunListener,
     print_ignored,
     print_line,
     print_notice,
     print_warning,
 )
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import HeadlessOptions, InputMessage, announce_turn, finish, open_lines, without_model
+from agent_cli.headless.run import (
+    HeadlessOptions,
+    InputMessage,
+    announce_turn,
+    finish,
+    open_decisions,
+    open_lines,
+    without_model,
+)
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks, PromptTool
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
@@ -42,7 +50,6 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import deferred_step
-from agent_cli.session.pending_items import pending_items
 from agent_tools.base import ToolError
 from agent_tools.record import Value
 
@@ -112,7 +119,7 @@ class HostSession(OpenSession):
         except UsageError as error:
             # Tell the host the reason for the exit.
             failed = Failed(empty_end("failed"), text=str(error))
-            self._channel.send(result_object(failed, "failed", "", ResultBuilder(), (None, None), structured=False))
+            self._channel.send(result_object(failed, "failed", "", self.view, (None, None), structured=False))
             raise
         finally:
             if self._agent is not None:
@@ -278,28 +285,27 @@ class HostSession(OpenSession):
         if stream is not None:
             announce_turn(stream, options, report, line.fields)
         # Costs add up over the turns of a session.
-        builder = ResultBuilder(self.by_model, self.usage)
-        listener = stream or ProgressPrinter(print_notice, options.verbose)
+        view, earlier = self.view, self.usage
+        view.failed_hooks.clear()
+        shown = stream.show if stream is not None else ProgressPrinter(print_notice, options.verbose).show
+        listener = RunListener(shown, view=view, pieces=options.partial or options.verbose)
 
         def show(event: Event) -> None:
             if self._interrupted:
                 agent.conversation.interrupt()
-            builder(event)
             listener(event)
 
         result = self._run(line, show)
-        self.usage, self.by_model = self.usage + result.end.usage, builder.by_model
+        self.usage += result.end.usage
         self.api_ms += result.end.diagnostics.model_ms
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
-            pending = pending_items(
-                builder.asked.values(), agent.conversation.history, agent.nested_histories, plan_ttl=report.plan_ttl
-            )
+            pending = open_decisions(view, agent, report)
         agent.record_unsaid()
         servers = agent.mcp.outcome() if agent.mcp is not None else []
         # After /clear the frames belong to the new session.
         report = self.setup.report(self.agent)
-        self._code = finish(options, report, result, builder, stream, watch.caught, pending, line.fields, servers)
+        self._code = finish(options, report, result, view, stream, watch.caught, pending, line.fields, servers, earlier)
 
     def _headless_options(self, agent: Agent) -> HeadlessOptions:
         options = self.setup.headless(agent)

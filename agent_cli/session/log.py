@@ -22,17 +22,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.core.events import (
+    ENDS_ANSWER,
+    SYNCED,
     UNLOGGED,
-    AnswerRestarted,
-    Checkpoint,
     Event,
     MessageAdded,
     Pinned,
     PlanChanged,
     TextDelta,
     ToolFinished,
-    ToolStarted,
-    TurnFinished,
     unwrap,
 )
 from agent_cli.core.messages import UserMessage
@@ -229,19 +227,18 @@ class SessionLog:
         if isinstance(event, TextDelta):
             self._unfinished.feed(event.text)
             return
-        if isinstance(event, AnswerRestarted):
-            self._unfinished.end()
-            return
-        inner = unwrap(event)
+        inner, ends_answer = unwrap(event), isinstance(event, ENDS_ANSWER)
         if isinstance(inner, UNLOGGED):
+            if ends_answer:
+                self._unfinished.end()
             return
         with self._lock:
-            if isinstance(event, (MessageAdded, TurnFinished)):
+            if ends_answer:
                 self._unfinished.end()
             self._begin()
             self._add(event)
             self._flush()
-            if isinstance(inner, (Checkpoint, ToolStarted, TurnFinished)) or (
+            if isinstance(inner, SYNCED) or (
                 isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
             ):
                 self._sync()

@@ -43,7 +43,6 @@ from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, 
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header, Mended
-from agent_cli.session.restore import records
 from agent_cli.session.view_entries import (
     CallView,
     DraftView,
@@ -60,6 +59,7 @@ from agent_tools.text import shorten
 
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
+    from agent_cli.session import restore  # to read a log
 
 KINDS = events_by_tag(
     "ApprovalRequested ApprovalResolved Compacted HookRan MessageAdded Noted Pinned PlanChanged PlanContinued "
@@ -119,7 +119,7 @@ class SessionView(SessionEntries):
     def of_log(cls, data: bytes) -> SessionView:
         """Return the session of a log. Damaged records are left out and counted."""
         view = cls()
-        good, view.bad = records(data)
+        good, view.bad = restore.records(data)
         for record in good:
             view.add_record(record["type"], record["data"], record["time"])
         view.end()
@@ -261,7 +261,7 @@ class SessionView(SessionEntries):
         inner, agent = event.event, event.agent
         task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
         if (nested := self._nested.get(task)) is None:
-            nested = task.nested = self._nested[task] = SessionView(agent, self.watch, f"{task.key}/")
+            nested = task.nested = self._nested[task] = self._nest(agent, task)
             self.begun.append(task)
         call = nested.apply(inner, time)
         if not isinstance(inner, LIVE_EVENTS):
@@ -274,6 +274,10 @@ class SessionView(SessionEntries):
         if isinstance(inner, ToolRequested) and call is not None:
             self._add_call(call)
         return call
+
+    def _nest(self, agent: str, task: CallView) -> SessionView:
+        """Return a view of the conversation of a sub-agent. task: its call."""
+        return SessionView(agent, self.watch, f"{task.key}/")
 
     def _finish_turn(self, event: TurnFinished, time: str) -> None:
         self._next = None

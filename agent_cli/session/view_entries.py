@@ -10,6 +10,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
+    FirstChunk,
     HookFinished,
     QuestionAnswered,
     QuestionAsked,
@@ -100,7 +101,7 @@ class MessageView:
     """A message of the user, or of the program on their behalf, or an answer of the model.
 
     uuids: IDs under which a host sent it.
-    calls, usage: of an answer. effort: how hard the model was told to think.
+    calls, usage: of an answer. effort: how hard the model was told to think. first: its beginning, while it is watched.
     """
 
     key = ""
@@ -111,6 +112,7 @@ class MessageView:
         self.round = 0
         self.calls: list[CallView] = []
         self.usage = Usage()
+        self.first: FirstChunk | None = None
 
 
 class NoteView:

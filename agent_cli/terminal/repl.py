@@ -38,7 +38,7 @@ from agent_cli.terminal.commands.login import offer_login
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.commands.session import is_bang, run_bang
-from agent_cli.terminal.dialogs.approval import AskingSubagents, ask_approval
+from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
@@ -131,7 +131,6 @@ class Repl(Dialogs):
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
-        self.subagents = AskingSubagents()
         self.show = self._open_screen()
         self.agent = self._build(config)
         self._titles = Titles(self.add_usage)
@@ -169,8 +168,11 @@ class Repl(Dialogs):
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; all events of all turns pass here."""
-        self.subagents.follow(event)
         self.show(event)
+
+    def _asked_for(self, request: ApprovalRequested) -> str:
+        """Return for which sub-agent a question is; "" for none."""
+        return self.show.view.asked_for(request.call_id)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         if self._first and not self._hinted:
@@ -178,7 +180,7 @@ class Repl(Dialogs):
             sandbox = self.agent.tool_context.supplied(SandboxRunner)
             sandboxed = sandbox is not None and sandbox.is_boundary
             self.say(first_approval_hint(sandboxed=sandboxed, trusts=request.trusts))
-        workspace, for_whom = self.agent.tool_context.workspace, self.subagents.label(request.call_id)
+        workspace, for_whom = self.agent.tool_context.workspace, self._asked_for(request)
         return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
 
     def put(self, dialog: Dialog) -> Any:
@@ -320,30 +322,30 @@ class Repl(Dialogs):
     @property
     def usage(self) -> Usage:
         """Usage of the session."""
-        return self.show.usage
+        return self.show.view.spent
 
     @property
     def context_tokens(self) -> int:
         """Tokens of the model's window in use."""
-        return self.show.context_tokens
+        return self.show.view.context
 
     def add_usage(self, usage: Usage) -> None:
         """Add usage outside of turns."""
-        self.show.usage += usage
+        self.show.view.spent += usage
 
     def measure_context(self) -> None:
         """Measure the context if the window size is known, for providers that report no usage."""
         conversation = self.agent.conversation
         used, size = context_used(conversation)
         if size and conversation.history:
-            self.show.context_tokens = used
+            self.show.view.context = used
 
     def _count_from_restored(self) -> None:
         """Continue the counts of a resumed session; a fork starts at zero."""
         restored = self.agent.restored
         same = restored is not None and restored.header.session_id == self.agent.header.session_id
-        self.show.usage = restored.usage if restored is not None and same else Usage()
-        self.show.context_tokens = restored.tokens if restored is not None else 0
+        self.show.view.spent = restored.usage if restored is not None and same else Usage()
+        self.show.view.context = restored.tokens if restored is not None else 0
         self.measure_context()
 
     def _offer_undo(self) -> None:

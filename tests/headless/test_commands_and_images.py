@@ -12,6 +12,7 @@ import pytest
 from agent_cli.core.events import MessageAdded, ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_cli.headless.stream_json import StreamJson
+from agent_cli.session.live import LiveSession
 from agent_tools.results import Media
 from tests.support.extension_files import command
 from tests.support.model_server import ModelServer, Reply, openai
@@ -67,10 +68,10 @@ def test_stream_json_names_the_commands(work: Path) -> None:
 
 def test_stream_json_has_the_images_of_results_once() -> None:
     lines: list[dict[str, Any]] = []
-    stream = StreamJson(lines.append, "s", "m", partial=False)
+    stream, view = StreamJson(lines.append, "s", "m", partial=False), LiveSession()
     image = Media("image/png", "cGl4ZWw=", "shot.png")
-    stream(MessageAdded(ToolMessage("c1", "Read", "shot.png: PNG image", media=(image,))))
-    stream(ToolFinished("c1", "Read", False, 3))
+    stream.show(view.follow(MessageAdded(ToolMessage("c1", "Read", "shot.png: PNG image", media=(image,)))))
+    stream.show(view.follow(ToolFinished("c1", "Read", False, 3)))
     [line] = lines
     assert line["message"]["content"][0]["content"] == [
         {"type": "text", "text": "shot.png: PNG image"},

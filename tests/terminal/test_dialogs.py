@@ -17,8 +17,9 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.approval_words import rule_label
 from agent_cli.runtime.edit_call import EditableCall, Hunk
 from agent_cli.runtime.user_decision import UserDecision
+from agent_cli.session.live import LiveSession
 from agent_cli.terminal.dialogs import questions
-from agent_cli.terminal.dialogs.approval import AskingSubagents, approval_dialog, ask_approval, hunk_dialog
+from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.terminal.dialogs.questions import (
@@ -263,22 +264,22 @@ def test_what_looks_like_something_else_comes_before_all_other_warnings() -> Non
 
 
 def test_a_question_says_which_sub_agent_asks() -> None:
-    asking = AskingSubagents()
+    asking = LiveSession()
     for event in (
         TurnStarted("m", "default"),
         ToolRequested("t1", "Task", {}, "Sub-agent explore: find the tests"),
         SubagentEvent("explore", "t1", REQUEST.replace(call_id="c1")),
         SubagentEvent("explore", "lost", REQUEST.replace(call_id="c2")),
     ):
-        asking.follow(event)
-    assert asking.label("c1") == "for sub-agent explore: find the tests"
-    assert asking.label("c2") == "for sub-agent explore" and asking.label("other") == ""
+        asking.apply(event)
+    assert asking.asked_for("c1") == "for sub-agent explore: find the tests"
+    assert asking.asked_for("c2") == "for sub-agent explore" and asking.asked_for("other") == ""
     seen: list[Dialog] = []
 
     def put(dialog: Dialog) -> UserDecision:
         seen.append(dialog)
         return decision("approve")
 
-    ask_approval(REQUEST, put, FILES, for_whom=asking.label("c1"))
+    ask_approval(REQUEST, put, FILES, for_whom=asking.asked_for("c1"))
     ask_approval(REQUEST, put, FILES)
     assert [dialog.about for dialog in seen] == ["for sub-agent explore: find the tests", ""]

@@ -312,9 +312,9 @@ def test_the_tokens_and_the_plan_of_a_turn_are_not_those_of_the_command_after_it
     assert transcript.plan_touched
     transcript(TextDelta("some words"))
     transcript(UsageAdded("m", Usage(1_000, 5)))
-    assert (transcript.turn.input, transcript.received) == (1_000, 5)
+    assert (transcript.view.turn_usage.input, transcript.received) == (1_000, 5)
     transcript(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage(1_000, 5)))
-    assert (transcript.turn.input, transcript.received) == (0, 0)
+    assert (transcript.view.turn_usage.input, transcript.received) == (0, 0)
     assert not transcript.plan_touched
 
 

@@ -22,7 +22,7 @@ from agent_cli.headless.input import Signals
 from agent_cli.headless.output import (
     FAILED,
     ProgressPrinter,
-    ResultBuilder,
+    RunListener,
     exit_code,
     failure_hint,
     outcome_of,
@@ -47,6 +47,7 @@ from agent_cli.reports.formats import comments_file
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.builder import open_session
 from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.session.live import LiveSession
 from agent_tools.record import to_json
 from agent_tools.text import counted, escape_controls, one_line
 
@@ -146,15 +147,14 @@ NOTHING_TO_REVIEW = "There is nothing to review: no file differs."
 def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
     """Let the model review the change; return the exit code. Its answer is the result that the reports have."""
     conversation = agent.conversation
-    builder = ResultBuilder()
-    progress = ProgressPrinter(print_notice, verbose)
+    view = LiveSession()
+    progress = RunListener(ProgressPrinter(print_notice, verbose).show, view=view, pieces=verbose)
 
     watch = Signals(conversation.interrupt)
 
     def show(event: Event) -> None:
         if watch.caught:
             conversation.interrupt()  # a signal before the turn began
-        builder(event)
         progress(event)
         reports(event)
 
@@ -172,7 +172,7 @@ def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, 
         why = getattr(result, "text", "") or f"The review ended: {outcome}."
         print_notice(f"{why} {failure_hint(getattr(result, 'failure', None))}".rstrip())
     windows = (agent.chosen.window.tokens, agent.info.max_output if agent.info else None)
-    fields = result_object(result, outcome, agent.header.session_id, builder, windows, structured=True)
+    fields = result_object(result, outcome, agent.header.session_id, view, windows, structured=True)
     if outcome != "done":
         fields.pop("structured_output", None)
     reports.finish(fields)

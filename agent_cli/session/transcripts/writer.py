@@ -14,25 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import (
-    Compacted,
-    Event,
-    MessageAdded,
-    Rewound,
-    SessionNamed,
-    SubagentEvent,
-    ToolFinished,
-    TurnFinished,
-    TurnStarted,
-    UsageAdded,
-    events_by_tag,
-    unwrap,
-)
-from agent_cli.core.message_ids import MessageIds, derived_uuid, scope_of, subagent_id
+from agent_cli.core.events import Compacted, Event, MessageAdded, Rewound, TurnStarted, events_by_tag
+from agent_cli.core.message_ids import MessageIds, derived_uuid, subagent_id
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.session.files import LogLine, open_log, read
 from agent_cli.session.history import History
+from agent_cli.session.live import LiveSession
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Partial
 from agent_cli.session.transcripts.entries import (
@@ -78,6 +66,7 @@ class TranscriptWriter:
         self._failed = False
         self._chains: dict[str, _Chain] = {}
         self._ids = MessageIds(context.session_id)
+        self._view = LiveSession()
 
     def begin(self) -> None:
         """Catch up with the log."""
@@ -112,7 +101,7 @@ class TranscriptWriter:
             return
         if isinstance(event, MessageAdded):
             history.add(event.message)
-            main = self._chain("")
+            main = self._chain(self._view)
             main.settle()
             for message in history.messages[len(main.tails) : -1]:
                 main.add_restored(message, line.time)
@@ -125,28 +114,29 @@ class TranscriptWriter:
 
     def _take(self, event: Event, now: str) -> None:
         self._ids.observe(event)
-        chain = self._chain(scope_of(event), event)
-        match unwrap(event):
-            case UsageAdded(usage=usage, aside=False):
-                chain.usage = usage
-            case MessageAdded(message=message):
-                chain.add(message, now)
-            case ToolFinished(call_id=call_id, display=display):
-                chain.settle(call_id, display)
-            case Compacted(head=head) as compacted if head:
-                chain.compact(compacted, now)
-            case Rewound(messages=messages):
-                chain.rewind(messages)
-            case SessionNamed(name=name, model=model):
-                chain.title(name, by_user=not model)
-            case TurnFinished():
+        change = self._view.follow(event)
+        chain, what = self._chain(change.view), change.event
+        match change.kind:
+            case "message" | "answer" | "answered":
+                usage = change.message.usage if change.message is not None else Usage()
+                chain.add(what.message, now, usage)
+            case "finished":
+                chain.settle(what.call_id, what.display)
+            case "compacted" if what.head:
+                chain.compact(what, now)
+            case "rewound":
+                chain.rewind(what.messages)
+            case "named":
+                chain.title(what.name, by_user=not what.model)
+            case "ended":
                 chain.settle()
 
-    def _chain(self, scope: str, event: Event | None = None) -> _Chain:
+    def _chain(self, view: LiveSession) -> _Chain:
+        scope = view.task_id
         if scope not in self._chains:
             path = subagent_path(self.path, scope) if scope else self.path
             context = self._context.replace(agent_id=subagent_id(scope)) if scope else self._context
-            self._chains[scope] = _Chain(path, context, self._ids, scope, _subagent_facts(event) if scope else None)
+            self._chains[scope] = _Chain(path, context, self._ids, scope, _subagent_facts(view))
         return self._chains[scope]
 
     def _write(self) -> None:
@@ -178,7 +168,6 @@ class _Chain:
         self, path: Path, context: EntryContext, ids: MessageIds, scope: str, about: dict[str, str] | None
     ) -> None:
         self.path = path
-        self.usage = Usage()
         self.heads: list[str] = []
         self.tails: list[str] = []
         self.written: list[Entry] = []
@@ -192,13 +181,16 @@ class _Chain:
         self._compactions = 0
         self._unannounced = about is not None
 
-    def add(self, message: Message, now: str) -> None:
-        """Add a message. A tool's result is delayed until its display is known, which follows right after it."""
+    def add(self, message: Message, now: str, usage: Usage) -> None:
+        """Add a message. A tool's result is delayed until its display is known, which follows right after it.
+
+        usage: of an answer.
+        """
         self.settle()
         if isinstance(message, ToolMessage):
             self._result = message, self._ids.latest(self._scope), now
         else:
-            self._add(message, now, lambda block: self._ids.latest(self._scope, block))
+            self._add(message, now, lambda block: self._ids.latest(self._scope, block), usage)
 
     def add_restored(self, message: Message, now: str) -> None:
         """Add a message that has no record, but was rebuilt from damaged ones."""
@@ -206,16 +198,17 @@ class _Chain:
         if isinstance(message, ToolMessage):
             self._put_result(message, derived_uuid(self._context.session_id, "restored", number), now)
         else:
-            self._add(message, now, lambda block: derived_uuid(self._context.session_id, "restored", number, block))
+            names = self._context.session_id, "restored", number
+            self._add(message, now, lambda block: derived_uuid(*names, block), Usage())
 
-    def _add(self, message: Message, now: str, uuid: Callable[[int], str]) -> None:
+    def _add(self, message: Message, now: str, uuid: Callable[[int], str], usage: Usage) -> None:
         self.heads.append(uuid(0))
         if isinstance(message, UserMessage):
             for number, (content, is_synthetic) in enumerate(user_parts(message)):
                 more: dict[str, Any] = {"isMeta": True} if is_synthetic else {}
                 self._put("user", uuid(number), now, message={"role": "user", "content": content}, **more)
         elif isinstance(message, AssistantMessage):
-            parts, usage, self.usage = shown_parts(message), self.usage, Usage()
+            parts = shown_parts(message)
             name = f"msg_{uuid(0).replace('-', '')}"
             for number, block in parts:
                 last = number == parts[-1][0]
@@ -305,16 +298,12 @@ class _Chain:
         return [{"type": "agent_metadata", **self.about}] if first and self.about else []
 
 
-def _subagent_facts(event: Event | None) -> dict[str, str]:
-    """Return the facts about the innermost sub-agent of an event."""
-    about: dict[str, str] = {}
-    parent = ""
-    while isinstance(event, SubagentEvent):
-        about = {"agentType": event.agent, "toolUseId": event.call_id}
-        if parent:
-            about["parentAgentId"] = subagent_id(parent)
-        parent, event = event.call_id, event.event
-    return about
+def _subagent_facts(view: LiveSession) -> dict[str, str] | None:
+    """Return the facts about a sub-agent; None for the session itself."""
+    if view.above is None:
+        return None
+    about = {"agentType": view.agent, "toolUseId": view.task_id}
+    return about | ({"parentAgentId": subagent_id(view.above.task_id)} if view.above.task_id else {})
 
 
 def _present(path: Path) -> set[Any]:

@@ -248,6 +248,7 @@ class TerminalApp:
             case JobFinished(leave=leave):
                 self._job_done(leave)
             case MessageAdded(message=UserMessage(text=text)):
+                self.transcript.view.apply(item)
                 match = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
                 if match is not None:
                     self.queued.remove(match)

@@ -328,7 +328,7 @@ def _is_working(live: LiveScreen) -> bool:
 
 def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
-    sent, received = transcript.turn.input, transcript.received
+    sent, received = transcript.view.turn_usage.input, transcript.received
     doing = transcript.status()
     return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, marker=str(live.marker))
 

@@ -13,12 +13,13 @@ from typing import Any
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
+from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.history import Exchange
+from agent_cli.session.live import LiveSession
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.terminal.app.drafts import Drafts
@@ -77,6 +78,8 @@ class AppRepl(Repl):
         super().__init__(config, run_env, layers, screen, first=first)
         # True once the application has the terminal; until then output is printed.
         self._drawing = False
+        # The session as the worker's thread knows it: the screen may be behind.
+        self._asking = LiveSession()
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
         self._drafts_by_session: dict[str, Drafts] = {}
@@ -200,10 +203,13 @@ class AppRepl(Repl):
             return
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
-        self.subagents.follow(event)
+        self._asking.apply(event)
         self.live.bridge.emit(event)
         if isinstance(unwrap(event), ToolFinished):
             self.live.soon(self._branch.check)
+
+    def _asked_for(self, request: ApprovalRequested) -> str:
+        return (self._asking if self._drawing else self.show.view).asked_for(request.call_id)
 
     def _job_ended(self, job: Job) -> None:
         """Report that a background job has ended by itself; on the thread that watched it."""
@@ -224,10 +230,14 @@ class AppRepl(Repl):
         above = [f"\x1b[2m  … {counted(earlier, 'earlier turn')}\x1b[0m"] if earlier else []
         self.live.bridge.emit(Printed("\n".join([*above, *lines, ""])))
 
-        events = [event for exchange in exchanges for event in exchange.events]
         # At the start nothing is drawn yet, and this thread is the only one.
         later = self.live.soon if self.live.app.loop is not None else lambda run: run()
-        later(lambda: any(map(self.live.transcript.details, events)))
+        later(lambda: self._keep_details(exchanges))
+
+    def _keep_details(self, exchanges: Sequence[Exchange]) -> None:
+        view = LiveSession()
+        for event in (event for exchange in exchanges for event in exchange.events):
+            self.live.transcript.details.show(view.follow(event))
 
     def _fold_turn(self, exchange: Exchange) -> list[str]:
         """Return the lines of a turn, without the output of its calls."""
@@ -360,11 +370,11 @@ class AppRepl(Repl):
         fields += [truncate_cells(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
         window = window_size(agent.conversation)
         if window:
-            fields.append(f"context {100 * show.context_tokens // window}%")
-        elif show.context_tokens:
-            fields.append(f"context {short_count(show.context_tokens)}")
-        if show.usage.reliable and show.usage.cost:
-            fields.append(f"{'~' if show.usage.estimated else ''}{dollars(show.usage.cost)}")
+            fields.append(f"context {100 * show.view.context // window}%")
+        elif show.view.context:
+            fields.append(f"context {short_count(show.view.context)}")
+        if show.view.spent.reliable and show.view.spent.cost:
+            fields.append(f"{'~' if show.view.spent.estimated else ''}{dollars(show.view.spent.cost)}")
         running = sum(job.running for job in agent.tool_context.state(Jobs).all())
         fields += [counted(running, "job")] if running else []
         branch = str(self._branch)

@@ -157,7 +157,7 @@ def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
     """Return the facts with the names of Claude Code's status line; costs in dollars, sizes in tokens."""
     conversation = agent.conversation
     window = window_size(conversation)
-    used = show.context_tokens
+    used = show.view.context
     return {
         "hook_event_name": "Status",
         "session_id": agent.header.session_id,
@@ -170,7 +170,7 @@ def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
         "version": __version__,
         "permission_mode": agent.policy.mode,
         "sandbox": agent.settings.sandbox.mode,
-        "cost": {"total_cost_usd": round(show.usage.cost, 6) if show.usage.reliable else None},
+        "cost": {"total_cost_usd": round(show.view.spent.cost, 6) if show.view.spent.reliable else None},
         "context_window": {
             "context_window_size": window,
             "used_tokens": used,

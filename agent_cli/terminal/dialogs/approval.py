@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from agent_cli.core.decisions import Answer, Defer
-from agent_cli.core.events import (
-    ApprovalRequested,
-    Event,
-    QuestionAsked,
-    SubagentEvent,
-    ToolRequested,
-    TurnStarted,
-    unwrap,
-)
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.runtime.approval_words import (
     approval_title,
     call_facts,
@@ -64,32 +56,6 @@ class RemainingHunks(Value):
     """The answer for a hunk and all hunks after it."""
 
     take: bool
-
-
-class AskingSubagents:
-    """Which sub-agent a call belongs to; several may ask in turn."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, str] = {}
-        self._asking: dict[str, str] = {}
-
-    def follow(self, event: Event) -> None:
-        """Note the sub-agents of a turn, and what they ask about."""
-        match event:
-            case TurnStarted():
-                self._tasks.clear()
-                self._asking.clear()
-            case ToolRequested(call_id=call_id, summary=summary):
-                self._tasks[call_id] = summary
-            case SubagentEvent(agent=agent, call_id=task):
-                inner = unwrap(event)
-                if isinstance(inner, ApprovalRequested):
-                    name = self._tasks.get(task) or f"Sub-agent {agent}"
-                    self._asking[inner.call_id] = f"for {name[:1].lower()}{name[1:]}"
-
-    def label(self, call_id: str) -> str:
-        """Return for whom a call is made; "" for the main agent."""
-        return self._asking.get(call_id, "")
 
 
 T = TypeVar("T")

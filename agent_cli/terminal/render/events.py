@@ -15,37 +15,18 @@ from rich.text import Text
 
 from agent_cli.core.events import (
     EDITED,
-    AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
-    Compacted,
-    Compacting,
     Event,
-    HookFinished,
-    MessageAdded,
-    Noted,
-    Pinned,
-    PlanContinued,
-    QuestionAnswered,
-    QuestionAsked,
-    SubagentEvent,
     TextDelta,
-    ThinkingDelta,
     ToolFinished,
-    ToolProgress,
-    ToolRequested,
-    ToolStarted,
     TurnFinished,
-    TurnStarted,
-    Uncompacted,
-    UsageAdded,
-    Warned,
-    unwrap,
 )
-from agent_cli.core.messages import CONTINUE_CUT, AssistantMessage, ToolMessage, UserMessage
+from agent_cli.core.messages import CONTINUE_CUT
 from agent_cli.core.result_words import short_result
-from agent_cli.core.results import Failure, Usage
-from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
+from agent_cli.core.results import Failure
+from agent_cli.session.live import LiveSession, ViewChange
+from agent_cli.session.view_entries import CallView
 from agent_cli.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled
@@ -119,6 +100,7 @@ def failure_advice(failure: Failure) -> str:
 class EventRenderer:
     """Listener that writes each event, append-only.
 
+    view: the session.
     questions_stay: questions stay on the screen, so approved calls and changes are not written again.
     writer: puts lines on the screen; by default directly on the console.
     plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
@@ -139,191 +121,161 @@ class EventRenderer:
         self._folded = folded
         self._out = writer or Writer(console, whole_thoughts=verbose)
         self._plan, self._planned = plan, False
-        # Files that calls of the turn changed; True once the turn was seen from its start.
-        self._changed: dict[str, ChangedLines] = {}
-        self._from_start = False
-        self._errors: dict[str, str] = {}
         self._explained_compaction = False
-        self._answered = ""
-        self._summaries: dict[str, str] = {}
-        self._started: set[str] = set()
-        self._shown: dict[str, Display] = {}
-        # The user's decision by call.
-        self._decided: dict[str, str] = {}
         self._verbose = verbose
-        self.usage = Usage()
-        self.context_tokens = 0
+        self.view = LiveSession()
 
     def __call__(self, event: Event) -> None:
-        match event:
-            case TextDelta(text=text):
-                self._out.answer(text)
-            case ThinkingDelta(text=text):
-                self._out.think(text)
-            case AnswerRestarted():
+        if isinstance(event, TextDelta):  # there are many, and nothing here depends on what the view makes of them
+            self._out.answer(event.text)
+        else:
+            self._draw(self.view.follow(event))
+
+    def _draw(self, change: ViewChange) -> None:
+        """Write what an event changed. Pieces of an answer are many, so they come first."""
+        if change.kind == "text" and change.view is self.view:
+            self._out.answer(change.event.text)
+            return
+        if (task := change.task) is not None:
+            self._nested(self._subagent_label(task), task, change)
+            return
+        if change.call is not None:
+            self._draw_call(change, change.call)
+            return
+        event = change.event
+        match change.kind:
+            case "thinking":
+                self._out.think(event.text)
+            case "restarted":
                 self._out.discard("  (the answer broke off here; asking again)")
-            case ToolRequested(call_id=call_id, summary=summary):
-                self._out.settle()
-                self._summaries[call_id] = summary
-            case ToolStarted(call_id=call_id, tool=tool):
-                self._started.add(call_id)
-                self._begin(call_id, tool)
-            case ToolProgress(call_id=call_id, text=text) if not self._folded:
-                self._out.output(call_id, text)
-            case MessageAdded(message=AssistantMessage(text=text)):
-                self._answered = text
-            case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
-                self._errors[call_id] = text
-            case MessageAdded(message=UserMessage(text=text)) if text != CONTINUE_CUT:
+            case "message" if (text := event.message.text) != CONTINUE_CUT:
                 # What the model says to a message is another answer.
                 self._out.settle()
                 for line in text.split("\n") if text.startswith("[diagnostics: ") else ():
                     self._say(f"  {line}", "ask")
-            case ToolFinished():
-                self._finished(event)
-            case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
-                self._out.settle()
-                # A second request for a call means that the user has changed it.
-                self._summaries[call_id] = summary
-                if preview is not None and self.questions_stay:
-                    self._shown[call_id] = preview
-            case ApprovalResolved(decision="approve", by="person", call_id=call_id) if not self.questions_stay:
-                self._decided[call_id] = f" {approval_words(event, self._summaries.get(call_id, ''))}"
-            case ApprovalResolved(decision="reject", by="person", reason=reason) if reason == EDITED:
-                # The call is requested again; in a resumed session that request is not shown.
-                pass
-            case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
-                summary = self._summaries.pop(call_id, "")
-                if by != "person":
-                    self._out.begin(call_id, summary)
-                    self._out.end(call_id, f"denied: it {reason}", "denied")
-                elif not self.questions_stay:
-                    self._out.begin(call_id, summary)
-                    self._out.end(call_id, f"denied{f': {reason}' if reason else ''}", "denied")
-            case QuestionAsked():
-                self._out.settle()
-            case QuestionAnswered(verdict="answer", text=text) if self._folded:
-                for line in text.splitlines():
-                    self._say(f"? {line.replace(' -> ', ' → ')}")
-            case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel") if not self._folded:
-                # The call fails with the user's own words, which are already shown.
-                self._summaries.pop(call_id, None)
-            case PlanContinued():
+            case "continued":
                 self._say("  (the plan has open steps; continuing)", "dim")
-            case SubagentEvent(agent=agent, call_id=call_id, event=inner):
-                self._nested(self._subagent_label(agent, call_id), call_id, unwrap(inner))
-            case UsageAdded(usage=usage, aside=aside):
-                self.usage += usage
-                if usage.input and not aside:
-                    self.context_tokens = usage.input + usage.output
-            case Compacting() | Compacted() | Uncompacted() | Pinned():
-                self._compaction(event)
-            case HookFinished(outcome=outcome):
-                if hook_events.should_display(event) or self._verbose:
-                    self._out.settle()
-                    self._say(f"  {hook_events.hook_line(event)}", "dim" if outcome == "success" else "ask")
-            case Warned(text=text):
-                self._say(f"warning: {text}", "ask")
-            case Noted(text=text):
+            case "compacting" | "compacted" | "uncompacted" | "pinned":
+                self._compaction(change)
+            case "hook" if hook_events.should_display(event) or self._verbose:
+                self._out.settle()
+                self._say(f"  {change.note}", "dim" if event.outcome == "success" else "ask")
+            case "warning":
+                self._say(f"warning: {change.note}", "ask")
+            case "notice":
+                text = change.note
                 self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
-            case TurnStarted():
-                self._changed.clear()
-                self._from_start = True
-            case TurnFinished():
+            case "ended":
                 self._end(event)
 
-    def _subagent_label(self, agent: str, call_id: str) -> str:
-        """Return the label of a sub-agent's lines: its name, with its task if several run at the same time."""
-        if len(self._started) < 2:
-            return agent
-        return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _MAX_NAME_CHARS)
-
-    def _nested(self, agent: str, call_id: str, event: Event) -> None:
-        """Write the calls and warnings of a sub-agent, one line each."""
-        match event:
-            case ToolRequested(summary=summary):
-                self._say(f"  [{agent}] {summary}", "dim")
-            case ApprovalResolved(decision="reject", by=by, reason=reason) if by != "person":
-                self._say(f"  [{agent}] denied: it {reason}", "bad")
-            case ApprovalResolved(decision="reject", reason=reason) if not self.questions_stay and reason != EDITED:
-                what = self._summaries.get(event.call_id, "")
-                self._say(f"  [{agent}] {f'{what} ' if what else ''}✗ denied{f': {reason}' if reason else ''}", "bad")
-            case Warned(text=text):
-                self._say(f"  [{agent}] warning: {text}", "ask")
-            case ApprovalRequested() | QuestionAsked():
+    def _draw_call(self, change: ViewChange, call: CallView) -> None:
+        match change.kind:
+            case "requested" | "asked":
                 self._out.settle()
-            case UsageAdded(usage=usage):
-                self.usage += usage
-            case ToolFinished(display=display):
-                self._count(display)
-            case Compacted():
-                self._say(f"  [{agent}] {compacted_line(event)}", "dim")
-            case HookFinished() if hook_events.should_display(event):
-                self._say(f"  [{agent}] {hook_events.hook_line(event)}", "ask")
+            case "started":
+                self._begin(call)
+            case "output" if not self._folded:
+                self._out.output(call.call_id, change.event.text)
+            case "decided":
+                self._decided(call)
+            case "finished":
+                self._finished(call, change.event)
 
-    def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:
+    def _decided(self, call: CallView) -> None:
+        """Write a refusal, and the answers of the user in an earlier turn."""
+        if call.decision == "answer" and self._folded:
+            for line in call.reason.splitlines():
+                self._say(f"? {line.replace(' -> ', ' → ')}")
+        if call.decision != "reject" or _was_edited(call) or (call.by == "person" and self.questions_stay):
+            return
+        reason = f": {call.reason}" if call.reason else ""
+        self._out.begin(call.call_id, _title(call) if _is_known(call) else "")
+        self._out.end(call.call_id, f"denied{reason if call.by == 'person' else f': it {call.reason}'}", "denied")
+
+    def _has_line(self, call: CallView) -> bool:
+        """Return True if a call has a line of its own, or will have one: it is known, and not refused."""
+        # A plan that is revised fails with the user's own words, which are already shown.
+        refused = call.decision == "reject" and not _was_edited(call)
+        return _is_known(call) and not refused and (self._folded or call.decision not in ("revise", "cancel"))
+
+    def _subagent_label(self, task: CallView) -> str:
+        """Return the label of a sub-agent's lines: its name, with its task if several run at the same time."""
+        agent = task.nested.agent if task.nested is not None else ""
+        if len(self.view.running) < 2:
+            return agent
+        return shorten((_title(task) if _is_known(task) else agent).removeprefix("Sub-agent "), _MAX_NAME_CHARS)
+
+    def _nested(self, agent: str, task: CallView, change: ViewChange) -> None:
+        """Write the calls and warnings of a sub-agent, one line each. task: its call."""
+        call = change.call
+        match change.kind:
+            case "requested" if call is not None:
+                self._say(f"  [{agent}] {call.summary}", "dim")
+            case "decided" if call is not None and call.decision == "reject":
+                if call.by != "person":
+                    self._say(f"  [{agent}] denied: it {call.reason}", "bad")
+                elif not self.questions_stay and not _was_edited(call):
+                    what = f"{call.summary} " if call.requested else ""
+                    self._say(f"  [{agent}] {what}✗ denied{f': {call.reason}' if call.reason else ''}", "bad")
+            case "warning":
+                self._say(f"  [{agent}] warning: {change.note}", "ask")
+            case "asked":
+                self._out.settle()
+            case "compacted":
+                self._say(f"  [{agent}] {change.note}", "dim")
+            case "hook" if hook_events.should_display(change.event):
+                self._say(f"  [{agent}] {change.note}", "ask")
+
+    def _compaction(self, change: ViewChange) -> None:
         self._out.settle()
-        match event:
-            case Compacting():
-                self._say(f"  {compacting_line(event)} ...", "dim")
-            case Compacted():
-                self.context_tokens = event.tokens_after
-                self._say(f"  {compacted_line(event)}", "dim")
-                if not self._explained_compaction:
-                    self._explained_compaction = True
-                    self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
-            case Uncompacted():
-                self.context_tokens = event.tokens
-                self._say(f"  {uncompacted_line(event)}", "dim")
-            case Pinned():
-                self._say(f"  {'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}", "dim")
+        self._say(f"  {change.note}{' ...' * (change.kind == 'compacting')}", "dim")
+        if change.kind == "compacted" and not self._explained_compaction:
+            self._explained_compaction = True
+            self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
 
-    def _begin(self, call: str, tool: str) -> None:
-        self._out.begin(call, f"{self._summaries.get(call, tool)}{self._decided.pop(call, '')}")
+    def _begin(self, call: CallView) -> None:
+        verdict, title, words = call.answer, _title(call), ""
+        if isinstance(verdict, ApprovalResolved) and verdict.decision == "approve" and verdict.by == "person":
+            words = f" {approval_words(verdict, title)}" if not self.questions_stay else ""
+        self._out.begin(call.call_id, f"{title}{words}")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _finished(self, call: CallView, event: ToolFinished) -> None:
         """Write the result of a call: in a few words on its line if it is the last one, the rest below."""
-        call, display = event.call_id, event.display
-        error = self._errors.pop(call, "")
+        key, display = call.call_id, event.display
+        error = call.result.text if call.result is not None and call.result.is_error else ""
         failed = event.is_error or (isinstance(display, CommandOutput) and display.failed)
-        most = BANG_ROWS if call == BANG_CALL_ID else FAILED_ROWS if failed else RESULT_ROWS
-        rows = self._out.end_output(call, most)
+        most = BANG_ROWS if key == BANG_CALL_ID else FAILED_ROWS if failed else RESULT_ROWS
+        rows = self._out.end_output(key, most)
         if isinstance(display, Diff | Diffs):
             # What formatters and checkers said of a change.
             rows = [styled(row.plain, "ask") for row in rows]
-        self._count(display)
         if self._plan is not None and isinstance(display, TodoView):
             self._planned, display = True, None
         # A change just approved is not shown again, unless the result differs from it.
-        approved = self._shown.pop(call, None)
+        question = call.question if self.questions_stay else None
+        approved = question.preview if isinstance(question, ApprovalRequested) else None
         brief = self._annotate_result(call, short_result(display, words=self._out.words))
-        if display is None and error and self._summaries.get(call):
+        named = self._has_line(call)
+        if display is None and error and named:
             brief = _first_line(error)
-        if self._summaries.get(call) and call not in self._started and brief:
-            self._begin(call, event.tool)
+        if named and not call.started and brief:
+            self._begin(call)
         if brief and event.is_error and self._out.words:
             brief = f"failed: {brief}"
-        self._out.end(call, brief, "failed" if failed else "done")
-        self._out.release(call)
+        self._out.end(key, brief, "failed" if failed else "done")
+        self._out.release(key)
         if display is not None and not short_result(display) and display != approved and not self._folded:
             # Below output, which has no margin, it continues the same block.
             rows += [line[2:] if rows else line for line in self._rows_of(display)]
         if rows:
             self._out.rows(rows)
-        self._summaries.pop(call, None)
-        self._started.discard(call)
 
-    def _annotate_result(self, call_id: str, brief: str) -> str:
+    def _annotate_result(self, call: CallView, brief: str) -> str:
         """Return the short result of a call, to which a front end may add."""
         return brief
-
-    def _count(self, display: Display | None) -> None:
-        """Add the files that a call changed."""
-        for diff in display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ():
-            self._changed.setdefault(diff.path, ChangedLines()).add(diff)
 
     def _rows_of(self, display: Display) -> Iterator[Text]:
         if self._out.words:
@@ -343,14 +295,15 @@ class EventRenderer:
             self._say(" ".join(filter(None, (failure_advice(event.failure), resume))), "dim")
         elif event.degraded or event.result == "MaxIterations":
             # A summary written by the model is already shown.
-            if event.text != self._answered:
+            if event.text != self.view.answer:
                 self._say(event.text, "ask")
             if not event.degraded:
                 self._say(limit_message(event.diagnostics.terminal_reason), "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
-            for call_id in [call_id for call_id in self._summaries if call_id not in self._started]:
-                self._out.begin(call_id, self._summaries.pop(call_id))
-                self._out.end(call_id, "not run", "denied")
+            for call in self.view.own_calls():
+                if self._has_line(call) and not call.started and call.finished is None:
+                    self._out.begin(call.call_id, _title(call))
+                    self._out.end(call.call_id, "not run", "denied")
             # After the ^C that the terminal printed.
             self._say("")
             self._say("interrupted; say what to do instead, or continue", "ask")
@@ -372,18 +325,36 @@ class EventRenderer:
             short_duration(event.diagnostics.duration_ms / 1000),
             tokens_used(used.input, used.output),
             f"{'~' if used.estimated else ''}{dollars(used.cost)}" if used.reliable and used.cost else "",
-            self._changes() if event.changed_files or self._changed else "",
+            self._changes(event),
         ]
         styled_facts = [(fact, "dim") for fact in facts if fact]
         if event.result == "Complete" and (event.verified or event.changed_files):
             styled_facts.append(_verification(event.verified))
         return "done" if complete else "failed", styled_facts
 
-    def _changes(self) -> str:
-        if not self._changed or not self._from_start:
-            return "changed files"
-        added, removed = (sum(counts) for counts in zip(*(c.counts for c in self._changed.values()), strict=True))
-        return f"changed {counted(len(self._changed), 'file')} (+{added} -{removed})"
+    def _changes(self, event: TurnFinished) -> str:
+        """Describe what the turn changed."""
+        turn, files = self.view.turn, dict[str, ChangedLines]()
+        for diff in (diff for call in (turn.calls if turn is not None else ()) for diff in call.diffs):
+            files.setdefault(diff.path, ChangedLines()).add(diff)
+        if not files:
+            return "changed files" if event.changed_files else ""
+        added, removed = (sum(counts) for counts in zip(*(c.counts for c in files.values()), strict=True))
+        return f"changed {counted(len(files), 'file')} (+{added} -{removed})"
+
+
+def _title(call: CallView) -> str:
+    """Return the summary of a call. The user may have changed the call that is asked about."""
+    return call.question.summary if isinstance(call.question, ApprovalRequested) else call.summary
+
+
+def _is_known(call: CallView) -> bool:
+    return call.requested or isinstance(call.question, ApprovalRequested)
+
+
+def _was_edited(call: CallView) -> bool:
+    """Return True if the user changed the call: it is requested again; in a resumed session that is not shown."""
+    return call.decision == "reject" and call.by == "person" and call.reason == EDITED
 
 
 class ChangedLines:
