@@ -104,17 +104,17 @@ DOORS = {
 }  # fmt: skip
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
-    "agent_cli/acp": 2020, "agent_cli/batch": 1600, "agent_cli/checkpoints": 3000, "agent_cli/cli": 7100,
-    "agent_cli/config": 2500, "agent_cli/core": 2350, "agent_cli/doctor": 750, "agent_cli/embedding": 250,
-    "agent_cli/engine": 9100, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1950, "agent_cli/git": 1200,
+    "agent_cli/acp": 2050, "agent_cli/batch": 1600, "agent_cli/checkpoints": 3000, "agent_cli/cli": 7150,
+    "agent_cli/config": 2350, "agent_cli/core": 2400, "agent_cli/doctor": 750, "agent_cli/embedding": 250,
+    "agent_cli/engine": 9200, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1900, "agent_cli/git": 1200,
     "agent_cli/headless": 2050, "agent_cli/hooks": 2300, "agent_cli/host": 1750, "agent_cli/mcp": 4600,
-    "agent_cli/memory": 650, "agent_cli/permissions": 12250, "agent_cli/plugins": 1100, "agent_cli/providers": 7900,
-    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5700,
-    "agent_cli/terminal": 13400, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
+    "agent_cli/memory": 650, "agent_cli/permissions": 12250, "agent_cli/plugins": 1100, "agent_cli/providers": 7800,
+    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4100, "agent_cli/session": 5800,
+    "agent_cli/terminal": 13450, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
     "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2350, "tools/agent_tools/fs": 2250,
-    "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5400,
+    "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5500,
     "tools/agent_tools/search": 1100, "tools/agent_tools/shell": 2600, "tools/agent_tools/web": 850,
-    "tools/agent_tools/*.py": 3750,
+    "tools/agent_tools/*.py": 3800,
 }  # fmt: skip
 
 
