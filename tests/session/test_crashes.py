@@ -27,6 +27,7 @@ SEED = int(os.environ.get("CRASH_SEED", "1"))
 RUNS = max(3, POINTS // 50)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_kills_at_every_kind_of_point(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.crashes", str(POINTS), str(SEED), str(tmp_path)]
@@ -38,6 +39,7 @@ def test_kills_at_every_kind_of_point(tmp_path: Path) -> None:
     assert last.startswith("points ") and int(last.split()[1]) >= POINTS
 
 
+@pytest.mark.slow
 def test_the_program_is_killed_while_it_works(work: Path) -> None:
     """At any time: what was said before is there, and the session is gone on with to its end."""
     dice = random.Random(SEED)

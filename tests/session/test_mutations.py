@@ -128,6 +128,7 @@ def number_of(identity: str) -> int:
     return int(identity.partition("-")[0], 16)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_in_silence(log: bytes) -> None:
     whole = ids(log)
     dice = random.Random(1)
