@@ -106,10 +106,10 @@ DOORS = {
 BUDGETS = {
     "agent_cli/acp": 2020, "agent_cli/batch": 1600, "agent_cli/checkpoints": 3000, "agent_cli/cli": 7100,
     "agent_cli/config": 2500, "agent_cli/core": 2350, "agent_cli/doctor": 750, "agent_cli/embedding": 250,
-    "agent_cli/engine": 9100, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1950, "agent_cli/git": 1200,
+    "agent_cli/engine": 9150, "agent_cli/evaluation": 1100, "agent_cli/extensions": 1950, "agent_cli/git": 1200,
     "agent_cli/headless": 2050, "agent_cli/hooks": 2300, "agent_cli/host": 1750, "agent_cli/mcp": 4600,
     "agent_cli/memory": 650, "agent_cli/permissions": 12250, "agent_cli/plugins": 1100, "agent_cli/providers": 7900,
-    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5700,
+    "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4050, "agent_cli/session": 5750,
     "agent_cli/terminal": 13400, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
     "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2350, "tools/agent_tools/fs": 2250,
     "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5400,
