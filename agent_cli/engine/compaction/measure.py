@@ -19,15 +19,13 @@ _MIN_PLAUSIBLE_FACTOR = 0.3
 # In a smaller request the ratio means nothing.
 _MIN_COMPARABLE_TOKENS = 500
 DEFAULT_SHARE = 0.92
-# The tools that were counted last, which seldom change, and their tokens.
-_counted: tuple[object, int] = (None, 0)
+_counted: tuple[object, int] = (None, 0)  # the tools that were counted last, which seldom change
 
 
 def overhead_tokens(options: TurnOptions) -> int:
     """Return our own count of the fixed start of every request: the system prompt and the tools."""
     global _counted
-    if _counted[0] is not options.tools:
-        _counted = options.tools, count_tool_tokens(options.tools)
+    _counted = _counted if _counted[0] is options.tools else (options.tools, count_tool_tokens(options.tools))
     return count_text_tokens(options.system) + _counted[1]
 
 
