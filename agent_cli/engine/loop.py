@@ -12,6 +12,7 @@ plan that was made, approved or changed in this turn; one of an earlier request 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -67,6 +68,8 @@ with lazy_imports():
     )
 
 _MAX_RECAP_LINES = 30
+# Distinct words from which on two answers can be compared by them.
+_MIN_WORDS = 8
 
 
 def recap(actions: Sequence[Action], opening: str) -> str:
@@ -355,8 +358,16 @@ def _complete(
 
 
 def _with_unrepeated(turn: Turn, text: str) -> str:
-    """Return an answer after the one that it had to give again, if it is so short that it cannot contain that."""
-    missing = turn.unrepeated if 2 * len(text) < len(turn.unrepeated) else ""
+    """Return an answer after the one that it had to give again, unless it has that one's length and words.
+
+    Short answers are claims rather than content, so words say nothing about them.
+    """
+    there = turn.unrepeated
+    if not there:
+        return text
+    words, again = (set(re.findall(r"\w{4,}", each.casefold())) for each in (there, text))
+    other = len(words) >= _MIN_WORDS and 2 * len(words & again) < len(words)
+    missing = there if other or 2 * len(text) < len(there) else ""
     return "\n\n".join(filter(None, [missing, text]))
 
 
@@ -414,11 +425,22 @@ def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
 
 def _without_model(turn: Turn, failure: Failure) -> Run:
     """End a turn whose model failed: with a recap (and no replay) if tools ran, else as failed."""
+    said = _broken_off(turn)
     yield from turn.close_open_calls("Not run: the model failed.")
     if not turn.tools_ran:
-        return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
-    text = _recap_after_answer(turn, f"The model failed: {failure.message}")
+        text = f"{failure.message} Its answer until then:\n\n{said}" if said else failure.message
+        return Failed(turn.end("inference_error"), failure=failure, text=text)
+    recapped = _recap_after_answer(turn, f"The model failed: {failure.message}")
+    text = "\n\n".join(filter(None, [said, recapped]))
     return Complete(turn.end("inference_error"), text=text, degraded=True, failure=failure)
+
+
+def _broken_off(turn: Turn) -> str:
+    """Return the words of an answer that broke off; "" if there are none, or a user has seen them."""
+    last = turn.history[-1] if turn.history else None
+    if turn.deps.attended or not isinstance(last, AssistantMessage) or last.stop_reason != "error":
+        return ""
+    return last.text.strip()
 
 
 def _finished(turn: Turn, result: TurnResult) -> TurnFinished:

@@ -18,6 +18,7 @@ from agent_cli.config.layers import Layers, ProjectAddress
 from agent_cli.core.redact import shown_variable
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.permissions.trust import MAX_STORE_BYTES, check_owner
+from agent_cli.providers.registry import PROVIDERS
 from agent_cli.providers.steering import BASE_URL, Steering, steering_of
 from agent_cli.session.store import state_folder
 from agent_tools.fs.safe_files import read_regular, write_atomic
@@ -134,7 +135,8 @@ def _cargo(address: ProjectAddress, run_env: RunEnvironment) -> str:
     if steering.kind == "proxy":
         return "all requests"
     if not steering.providers:
-        return "your API keys"
+        keys = ", ".join(sorted({key for row in PROVIDERS for key in row.keys if run_env.env.get(key, "").strip()}))
+        return f"your API keys ({keys})" if keys else "your API keys"
     names, key = ", ".join(steering.providers), steering.key_variable(run_env.env)
     return f"your {names} key ({key})" if key else f"requests for {names}, with any of your keys,"
 

@@ -319,13 +319,17 @@ def test_an_answer_that_names_the_failure_needs_no_reminder(root: Path, tools: P
     assert all("give your whole answer again" in text for text in reminders)
 
 
-LONG = "I changed the limit in three places, and all of it works now."
+LONG = "I changed the limit in three places: parser, writer and tables. All callers follow, and everything works now."
 
 
 @pytest.mark.parametrize(
     ("replies", "shown"),
     [
         (["It was red before."], f"{LONG}\n\nIt was red before."),
+        (
+            ["That one was red before I began, so it is no fault of mine, and nothing more need be done."],
+            f"{LONG}\n\nThat one",
+        ),
         (["", ""], LONG),
         ([], f"{LONG}\n\nThe model failed: "),
         ([f"{LONG} But one test fails."], f"{LONG} But one test fails."),

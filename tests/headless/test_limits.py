@@ -57,6 +57,17 @@ def test_only_when_the_retries_are_spent_the_turn_is_degraded(work: Path) -> Non
     assert len(server.requests) == 5
 
 
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+@pytest.mark.parametrize("calls", [0, 1])
+def test_words_before_a_final_cut_are_printed(work: Path, form: str, calls: int) -> None:
+    read = [Reply(calls=(Call("Read", {"file_path": "a.txt"}),))] * calls
+    with ModelServer([*read, *[Reply(text="The first half of it", hang_up="middle")] * 4]) as server:
+        done = served(work, server, "--output-format", form)
+    shown = done.stdout if calls or form != "text" else done.stderr
+    assert "The first half" in (json.loads(shown.splitlines()[-1])["result"] if form != "text" else shown)
+    assert (done.returncode, "lost in the middle of the response" in shown) == (0 if calls else 75, True)
+
+
 def test_pieces_of_a_void_answer_are_marked_in_the_stream(work: Path) -> None:
     with ModelServer([Reply(text="Half of it", hang_up="middle"), Reply(text="All of it.")]) as server:
         done = served(work, server, "--output-format", "stream-json", "--include-partial-messages")

@@ -158,8 +158,8 @@ def test_certificates_that_changed_are_asked_about_again(work: Path) -> None:
 
 def test_the_setting_base_url_of_a_project_is_asked_about_and_the_users_own_wins(work: Path, home: Path) -> None:
     (work / ".agentrc").write_text('base_url = "https://llm.example.org/v1"\n')
-    agreed = Asked(work, "y")
-    assert "Send your API keys to llm.example.org?" in agreed.shown + agreed.prompts[0]
+    agreed = Asked(work, "y", OPENAI_API_KEY="k", GEMINI_API_KEY="")
+    assert "Send your API keys (OPENAI_API_KEY) to llm.example.org?" in agreed.shown + agreed.prompts[0]
     assert agreed.layers.settings().base_url == "https://llm.example.org/v1"
     (home / ".agentrc").write_text('base_url = "https://mine.example/v1"\n')
     own = Asked(work, "y")
