@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,7 @@ def test_what_nobody_reads_is_not_waited_for(bench: Bench) -> None:
 
 def test_no_descriptor_is_left_open(bench: Bench) -> None:
     def count() -> int:
+        gc.collect()  # what earlier tests of this process left is closed now
         return len(list(Path("/dev/fd").iterdir()))
 
     bench("Bash", command="echo x", pty=True)
@@ -118,4 +120,4 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
     for number in range(2, 5):
         bench("Bash", command="echo x", pty=True)
         bench("KillShell", shell_id=f"b{number}")
-    assert count() == before
+    assert count() <= before
