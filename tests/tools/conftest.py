@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agent_tools.fs import own_files
 from tests.support.sandboxes import SandboxTester
 from tests.support.tool_bench import Bench
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is moved away goes to a folder of these tests, as in a session, and not to the one of all programs."""
+    before = own_files.shared_folder()
+    own_files.share_in(tmp_path_factory.getbasetemp() / "state/sandbox")
+    yield
+    own_files._own.folder = before
 
 
 @pytest.fixture
