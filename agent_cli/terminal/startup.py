@@ -59,10 +59,16 @@ with lazy_imports():
     from agent_cli.providers import server_info  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
 
+# The answers about the sandbox, each with the value of `sandbox.auto_allow`.
+_SANDBOX_VALUES = (True, "read-only", False)
 _SANDBOX_OPTIONS = (
     (
         "In the sandbox, without asking",
         "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
+    ),
+    (
+        "Ask before commands that write",
+        "others run at once, where they can only read",
     ),
     ("Ask before every command", "allowed commands also run in the sandbox"),
 )
@@ -299,7 +305,7 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, run_env: RunEnvironment) ->
     question = "How should commands run? (/config sandbox.auto_allow changes it later)"
     chosen = dialogs.put(pick_dialog(question, _SANDBOX_OPTIONS, "decide later"))
     if chosen is not None:
-        _save(dialogs, run_env, layers, "sandbox.auto_allow", chosen == 0)
+        _save(dialogs, run_env, layers, "sandbox.auto_allow", _SANDBOX_VALUES[chosen])
 
 
 def _save(dialogs: Dialogs, run_env: RunEnvironment, layers: Layers, key: str, value: Any) -> None:

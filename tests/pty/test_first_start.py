@@ -101,7 +101,7 @@ def test_a_line_of_a_pasted_task_does_not_answer_the_question_of_trust(work: Pat
         screen.leave()
 
 
-@pytest.mark.parametrize(("answer", "unasked"), [("1", True), ("2", False), ("", None)])
+@pytest.mark.parametrize(("answer", "unasked"), [("1", True), ("2", False), ("3", False), ("", None)])
 def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, unasked: bool | None) -> None:
     if reason := missing("bubblewrap"):
         pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
@@ -130,6 +130,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.line("/permissions")
         screen.wait("There are no rules.")
         assert ("Commands run in the sandbox without a question" in screen.text()) is (unasked is True)
+        assert ("Commands that only read run in the sandbox" in screen.text()) is (answer == "2")
         screen.line("/config sandbox.auto_allow false")
         screen.wait("sandbox.auto_allow = false, saved in ~/.agentrc")
         screen.leave()
