@@ -39,6 +39,8 @@ class ServerSupervisor:
         self._link: McpConnection | None = None
         self._stop = asyncio.Event()
         self._woken = asyncio.Event()
+        # Set unless the server is being started, or started again.
+        self._steady = asyncio.Event()
         self._changed = False
         self._gone = False
         self._denied = False
@@ -68,6 +70,12 @@ class ServerSupervisor:
 
     async def run(self) -> None:
         """Run the server until it is stopped or has ended for good."""
+        try:
+            await self._run()
+        finally:
+            self._steady.set()
+
+    async def _run(self) -> None:
         server = self._server
         for restart in range(MAX_RESTARTS + 1):
             if restart:
@@ -121,6 +129,7 @@ class ServerSupervisor:
                     await self._update_offers(link)
                 self._start_limit = None
                 self._link, up = link, True
+                self._steady.set()
                 self._mark(declared, wanted=False)
                 server.set_status("ready")
                 await self._wait(link)
@@ -167,6 +176,7 @@ class ServerSupervisor:
 
     def _on_gone(self) -> None:
         self._gone = True
+        self._steady.clear()
         self._woken.set()
 
     def _on_changed(self, what: str) -> None:
@@ -220,10 +230,15 @@ class ServerSupervisor:
         return self._link
 
     async def bounded(self, work: Any, seconds: float) -> Any:
-        """Return the result of the work. Raises McpRequestError on a timeout or if the server ends meanwhile."""
-        started, was_open = time.monotonic(), self._link is not None and not self._gone
+        """Return the result of the work. Raises McpRequestError on a timeout or if the server ends meanwhile.
+
+        A server that is being started again is waited for.
+        """
+        started, was_open = time.monotonic(), False
         try:
             async with asyncio.timeout(seconds or None):
+                await self._steady.wait()  # it may have ended in the call before, and is started again
+                was_open = self._link is not None and not self._gone
                 return await work
         except TimeoutError:
             raise UnknownOutcomeError(
@@ -235,3 +250,5 @@ class ServerSupervisor:
             if self._gone and was_open:
                 raise UnknownOutcomeError(f"the server {self._how_it_ended()} before it answered") from None
             raise error
+        finally:
+            work.close()  # it may not have begun

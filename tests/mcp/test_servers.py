@@ -66,6 +66,15 @@ def test_one_that_dies_in_a_call_is_started_again_but_not_for_ever(
         assert text_of(ask(server, "echo", {"a": 1})) == '{"a": 1}'
 
 
+def test_a_call_waits_for_a_server_that_is_being_started_again(tmp_path: Path) -> None:
+    with company(tmp_path, raw=raw()) as servers:
+        server = servers.all["raw"]
+        for _ in range(2):
+            with pytest.raises(McpRequestError, match="before it answered"):
+                ask(server, "die")
+            assert text_of(ask(server, "echo", {"a": 1})) == '{"a": 1}'
+
+
 def test_those_that_do_not_come_up_hold_nobody_and_are_named(tmp_path: Path) -> None:
     nowhere = McpServer(command=str(tmp_path / "nowhere"))
     declared = {"bad": nowhere, "exits": raw("exits"), "unset": raw(env={"X": "${NOT_SET}"}), "good": raw()}
