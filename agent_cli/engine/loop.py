@@ -69,7 +69,7 @@ with lazy_imports():
 
 _MAX_RECAP_LINES = 30
 # Distinct words from which on two answers can be compared by them.
-_MIN_WORDS = 8
+_MIN_WORDS = 5
 
 
 def recap(actions: Sequence[Action], opening: str) -> str:
