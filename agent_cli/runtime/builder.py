@@ -150,10 +150,7 @@ def open_session(
         restored = opened.restored
         if restored is not None and config.fork and check is not None:
             check(restored)
-        waits = restored is not None and restored.waiting is not None and bool(restored.waiting.saved)
-        if restored is None or not (
-            as_saved == "always" or (as_saved == "waiting" and waits and not opened.config.fork)
-        ):
+        if restored is None or not _goes_on(restored, as_saved, copied=opened.config.fork):
             return _build(opened, run_env, layers, answerers(""), warn, attended, embedded)
         saved = pending.read_saved_turn(restored, config, run_env)
         if opened.log is None:
@@ -169,6 +166,12 @@ def open_session(
     except BaseException:  # the caller reports the error
         opened.close()
         raise
+
+
+def _goes_on(restored: Restored, as_saved: str, *, copied: bool) -> bool:
+    """Return True if the open turn of a session goes on with what was saved with it."""
+    waits = restored.waiting is not None and bool(restored.waiting.saved)
+    return as_saved == "always" or (as_saved == "waiting" and waits and not copied)
 
 
 def _build(
