@@ -66,10 +66,7 @@ _SANDBOX_OPTIONS = (
         "In the sandbox, without asking",
         "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
     ),
-    (
-        "Ask before commands that write",
-        "others run at once, where they can only read",
-    ),
+    ("Ask before commands that write", "others run at once, in a read-only sandbox"),
     ("Ask before every command", "allowed commands also run in the sandbox"),
 )
 
