@@ -150,21 +150,32 @@ def reject_omissions(old: str | None, new: str) -> None:
 
     A line that the old text has, or that is only added, is no such mark. old: None for a new file.
     """
-    if not _HINT.search(new):
+    there, lines = (old or "").split("\n"), new.split("\n")
+    first, last = _shared(there, lines) if old is not None else (0, 0)
+    fresh = lines[first : len(lines) - last]
+    if not _HINT.search("\n".join(fresh)):
         return
-    before = Counter(map(str.strip, (old or "").split("\n")))
-    lines = [line.strip() for line in new.split("\n")]
-    lost = before - Counter(lines)
+    before, after = Counter(map(str.strip, there[first : len(there) - last])), Counter(map(str.strip, fresh))
+    lost = before - after
     del lost[""]
     if old is not None and not lost:
         return
-    added = Counter(lines) - before
-    shorter = old is not None and new.count("\n") < old.count("\n")
-    vague = shorter and lost.total() >= max(3, 2 * added.total())
-    for number, line in enumerate(new.split("\n"), 1):
-        if line.strip() not in before and _HINT.search(line) and is_omission(line, bare=shorter, vague=vague):
+    known = {line.strip() for line in there}
+    shorter = old is not None and len(lines) < len(there)
+    vague = shorter and lost.total() >= max(3, 2 * (after - before).total())
+    for number, line in enumerate(fresh, first + 1):
+        if line.strip() not in known and _HINT.search(line) and is_omission(line, bare=shorter, vague=vague):
             raise ToolError(
                 f"Line {number} of the new text, {shorten(line, 80)!r}, is a mark for omitted text, which the file "
                 "would have in place of the lines themselves. Give every line in full, or change only what differs. "
                 "If this very line is meant, add it in an edit that removes nothing."
             )
+
+
+def _shared(old: list[str], new: list[str]) -> tuple[int, int]:
+    """Return how many lines two texts share at their beginnings, and how many of the others at their ends."""
+    most = min(len(old), len(new))
+    first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), most)
+    ends = zip(reversed(old), reversed(new), strict=False)
+    last = next((n for n, (a, b) in enumerate(ends) if a != b or n == most - first), most - first)
+    return first, last
