@@ -12,6 +12,7 @@ import os
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 from agent_tools.record import Value
@@ -84,6 +85,7 @@ class AssistantMessage(Value, tag="AssistantMessage"):
 
     # Worked out once: each turn asks every message of a history.
     __slots__ = ("_calls", "_characters")
+    media = ()  # an answer has none
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
@@ -245,9 +247,12 @@ def count_characters(message: Message) -> int:
     return found
 
 
-def has_media(message: Message) -> bool:
-    """Return True if a message contains media."""
-    return not isinstance(message, AssistantMessage) and bool(message.media)
+_media_of = attrgetter("media")
+
+
+def have_media(messages: Iterable[Message]) -> bool:
+    """Return True if one of these messages contains media."""
+    return any(map(_media_of, messages))
 
 
 def replace_media(message: Message, reason: Callable[[Media], str]) -> Message:

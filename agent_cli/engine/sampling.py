@@ -33,7 +33,7 @@ from agent_cli.core.messages import (
     ToolCall,
     count_characters,
     drop_unsupported,
-    has_media,
+    have_media,
 )
 from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
@@ -219,7 +219,7 @@ def request_of(options: TurnOptions, window: Window, shown: Sequence[Message], t
 
     Media that the model or its provider does not accept are replaced by text, and tools that it refused left out.
     """
-    if any(map(has_media, shown)):
+    if have_media(shown):
         limits = media_limits.media_limits(options.provider, options.model)
         shown = media_limits.fit_media(drop_unsupported(shown, options.input_modalities), limits)
     return Request(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_cli.core.messages import Message, has_media
+from agent_cli.core.messages import Message, have_media
 from agent_cli.core.modes import ANSWER_TOKENS, thinking_budget
 from agent_cli.core.window import Window, count_text_tokens, count_tokens, count_tool_tokens
 from agent_cli.engine.types import TurnOptions
@@ -40,7 +40,7 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
         factor = report.input / ours
         # Some providers count only what is not in their cache. With media, our own count is too rough to question the
         # report.
-        if factor >= _MIN_PLAUSIBLE_FACTOR or any(map(has_media, sent)):
+        if factor >= _MIN_PLAUSIBLE_FACTOR or have_media(sent):
             window.factor = min(max(factor, _MIN_FACTOR), _MAX_FACTOR)
             return report.filled + scaled(window, count_tokens(history[report.messages :]))
     return scaled(window, fixed + window.counter.count(window.view(history)))
