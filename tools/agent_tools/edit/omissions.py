@@ -7,6 +7,7 @@ loses.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 
 from agent_tools.results import ToolError
@@ -150,20 +151,21 @@ def reject_omissions(old: str | None, new: str) -> None:
 
     A line that the old text has, or that is only added, is no such mark. old: None for a new file.
     """
-    there, lines = (old or "").split("\n"), new.split("\n")
-    first, last = _shared(there, lines) if old is not None else (0, 0)
-    fresh = lines[first : len(lines) - last]
+    begin, end = _shared(old, new) if old is not None else (0, 0)
+    fresh = new[begin : len(new) - end].split("\n")
     if not _HINT.search("\n".join(fresh)):
         return
-    before, after = Counter(map(str.strip, there[first : len(there) - last])), Counter(map(str.strip, fresh))
+    there = old or ""
+    before = Counter(map(str.strip, there[begin : len(there) - end].split("\n")))
+    after = Counter(map(str.strip, fresh))
     lost = before - after
     del lost[""]
     if old is not None and not lost:
         return
-    known = {line.strip() for line in there}
-    shorter = old is not None and len(lines) < len(there)
+    known = {line.strip() for line in there.split("\n")}
+    shorter = old is not None and new.count("\n") < there.count("\n")
     vague = shorter and lost.total() >= max(3, 2 * (after - before).total())
-    for number, line in enumerate(fresh, first + 1):
+    for number, line in enumerate(fresh, new.count("\n", 0, begin) + 1):
         if line.strip() not in known and _HINT.search(line) and is_omission(line, bare=shorter, vague=vague):
             raise ToolError(
                 f"Line {number} of the new text, {shorten(line, 80)!r}, is a mark for omitted text, which the file "
@@ -172,10 +174,14 @@ def reject_omissions(old: str | None, new: str) -> None:
             )
 
 
-def _shared(old: list[str], new: list[str]) -> tuple[int, int]:
-    """Return how many lines two texts share at their beginnings, and how many of the others at their ends."""
+def _shared(old: str, new: str) -> tuple[int, int]:
+    """Return the lengths of the whole lines that two texts share at their beginnings and, of the rest, at their ends.
+
+    By halves, as comparing slices takes a thousandth of what comparing lines does.
+    """
     most = min(len(old), len(new))
-    first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), most)
-    ends = zip(reversed(old), reversed(new), strict=False)
-    last = next((n for n, (a, b) in enumerate(ends) if a != b or n == most - first), most - first)
-    return first, last
+    begin = bisect_left(range(most), True, key=lambda n: old[: n + 1] != new[: n + 1])
+    begin = old.rfind("\n", 0, begin) + 1
+    end = bisect_left(range(most - begin), True, key=lambda n: old[-n - 1 :] != new[-n - 1 :])
+    line = old.find("\n", len(old) - end) + 1
+    return begin, len(old) - line if end and line else 0
