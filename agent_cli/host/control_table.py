@@ -24,7 +24,7 @@ class HostSetup(Value):
     """What the command line determines about a host session.
 
     prompt: the first message. frames: the host reads frames, not text. verbose: print more.
-    prompt_tool: who is asked about calls: "stdio" for the host, or a tool of a server. "" for nobody.
+    prompt_tool: who approves calls: "stdio" for the host, or a tool of a server. "" for nobody.
     report: returns the facts of an agent for frames and results.
     unattended: approver and asker if the host is not asked.
     on_open: called with each new agent, before its first message; it may raise UsageError.

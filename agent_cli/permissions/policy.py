@@ -154,7 +154,7 @@ class Policy:
         # The rules change during a session.
         self._filter: SearchFilter | None = None
         self._masks: masks.WorkspaceMasks | None = None
-        # Commands that the user was asked about, or is to be asked about as the read-only sandbox stopped them.
+        # Commands that needed approval, or need it because the read-only sandbox stopped them.
         self._asked: set[str] = set()
         self._filter_rules: list[Rule] = []
 
@@ -271,7 +271,7 @@ class Policy:
         return decision.replace(level=Level.ASK, reason="runs outside the read-only sandbox of plan mode", final=True)
 
     def note_asked(self, effects: Iterable[Effect]) -> None:
-        """Note that a user is asked about a call, whose commands are then not tried in the read-only sandbox."""
+        """Note that a call needs approval, so that its commands are not tried in the read-only sandbox."""
         self._asked.update(effect.target for effect in effects if effect.kind == "run")
 
     def run_conditions(self, command: str) -> RunConditions:

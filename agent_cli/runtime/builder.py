@@ -94,7 +94,7 @@ with lazy_imports():
     from agent_cli.runtime import (
         hooks,  # only with hooks
         moved_project,  # only to resume a session
-        pending,  # only for a turn that goes on
+        pending,  # only to resume a turn
         recording,  # only for runs that are recorded or replayed
         session_change,  # only to resume a session
         transcripts,  # only with hooks or a host
@@ -111,7 +111,7 @@ _CLEAR_AT = (0.5, 0.75)
 _MAX_RESULTS_BYTES = 200_000_000
 
 
-# Returns who approves calls and who answers questions, given what becomes of those that nobody is asked about.
+# Returns the approver and the asker, given `Config.on_ask`.
 Answerers = Callable[[str], tuple[Approver, Asker]]
 
 
@@ -132,8 +132,8 @@ def open_session(
     An earlier session is locked, read once, and then built.
 
     layers: the settings; by default they are read.
-    as_saved: when an open turn goes on with what was saved with it: never, as a message follows; if it waits for
-        decisions; or also if it was interrupted.
+    as_saved: when an open turn is resumed with the settings saved with it: never, as a message follows; if it waits
+        for decisions; or also if it was interrupted.
     check: called with the session that is copied; may raise UsageError.
     attended: a user is present. embedded: additions of the embedding program.
     """
@@ -169,7 +169,7 @@ def open_session(
 
 
 def _goes_on(restored: Restored, as_saved: str, *, copied: bool) -> bool:
-    """Return True if the open turn of a session goes on with what was saved with it."""
+    """Return True if the open turn of a session is resumed with the settings saved with it."""
     waits = restored.waiting is not None and bool(restored.waiting.saved)
     return as_saved == "always" or (as_saved == "waiting" and waits and not copied)
 

@@ -139,7 +139,7 @@ class RecordedApprover:
 
 
 class SavedTurn(Value):
-    """What the turn of a session goes on with: as it was saved, but for what has become stricter since.
+    """What a turn is resumed with: as it was saved, except for rules that have become stricter since.
 
     turn: the one that waits or was interrupted; None if the session has none.
     """
@@ -151,7 +151,7 @@ class SavedTurn(Value):
 
 
 def read_saved_turn(restored: Restored, config: Config, run_env: RunEnvironment) -> SavedTurn:
-    """Return what the open turn of a session goes on with. Raises UsageError.
+    """Return what the open turn of a session is resumed with. Raises UsageError.
 
     config: of the caller; what it sets above all files counts for the rest of the turn.
     """

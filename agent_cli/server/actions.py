@@ -195,7 +195,7 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     entry = new_entry("message", user, body.text, body.how if running else "queue")
     _store_entry(hub, task, entry)
     if detail["state"] == "waiting":
-        hub.notify_changed(session_id)  # it is sent after the turn, which goes on with the decision
+        hub.notify_changed(session_id)  # it is sent after the turn that the decision resumes
     else:
         hub.pool.wake(task)
     return {"id": entry.id}

@@ -57,7 +57,7 @@ class ViewChange:
 
     @property
     def note(self) -> str:
-        """What the user is told, in one line; "" for nothing."""
+        """The line for the user; "" for none."""
         event = self.event
         match self.kind:
             case "warning" | "notice":
@@ -83,7 +83,7 @@ class LiveSession(SessionView):
     first: the beginning of the answer under way. answer: the text of the latest one.
     doing: the current activity, in words. lately: what was last begun: a call, thinking, writing.
     streamed: characters received since the provider last reported usage.
-    asked: calls that the user was asked about and that have no result yet, each with the call of its sub-agent.
+    asked: calls with a question and no result yet, each with the call of its sub-agent.
     running: its calls that have started and not ended.
     made: number of its calls; every: with those of its sub-agents.
     failed_hooks: each once, those of sub-agents included.
@@ -111,7 +111,7 @@ class LiveSession(SessionView):
         return self.task.call_id if self.task is not None else ""
 
     def asked_for(self, call_id: str) -> str:
-        """Return for which sub-agent the user is asked about a call, in words; "" for none."""
+        """Describe the sub-agent that a question is for; "" for none."""
         task = next((task for call, task in self.asked.items() if call.call_id == call_id), None)
         if task is None:
             return ""
@@ -134,7 +134,7 @@ class LiveSession(SessionView):
             self.turns.append(TurnView("", time, 0))  # its message is in an earlier process
         call: CallView | None = None
         if kind in _OF_CALLS:
-            # A resumed turn goes on with calls of its first part.
+            # A resumed turn continues calls of its first part.
             about: Any = event.message if isinstance(event, MessageAdded) else event
             tool = getattr(about, "name" if kind == "answered" else "tool", "")
             call = self._open.get(about.call_id) or self._begin(about.call_id, tool, {}, time)

@@ -99,7 +99,7 @@ class ViewWatch:
 class SessionView(SessionEntries):
     """A session as its events tell it.
 
-    watch: is told what changes. prefix: of the entries' keys.
+    watch: notes what changes. prefix: of the entries' keys.
     """
 
     def __init__(self, agent: str = "", watch: ViewWatch | None = None, prefix: str = "") -> None:

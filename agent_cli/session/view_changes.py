@@ -243,7 +243,7 @@ def _change_size(diffs: tuple[Diff, ...]) -> str:
 
 
 def decision_line(call: CallView) -> str:
-    """Return what was decided about a call, by whom and with which words; "" if nothing that a reader is told."""
+    """Return what was decided about a call, by whom and with which comment; "" for nothing worth showing."""
     if call.asks or call.answer is None or call.decision == "defer":
         return ""
     said = f": {call.reason.strip()}" if call.reason.strip() else ""

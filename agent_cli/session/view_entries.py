@@ -72,12 +72,12 @@ class CallView:
 
     @property
     def asked(self) -> QuestionAsked | None:
-        """What the user is or was asked about it, other than whether it may run."""
+        """The question about it, other than whether it may run."""
         return self.question if isinstance(self.question, QuestionAsked) else None
 
     @property
     def status(self) -> CallStatus:
-        """How the call stands for a reader: a command that failed counts as failed."""
+        """The state of the call to show: a command that failed counts as failed."""
         if self.asks:
             return "stopped" if self.stopped else "waiting"
         if self.decision == "reject":

@@ -242,7 +242,7 @@ export class QuestionPanel {
     return this.choices.find((choice) => choice.kind === kind);
   }
 
-  /** Edit what is asked about in place of what is shown. */
+  /** Edit the content of the question in place. */
   edit({ into, base, fields }) {
     const areas = fields.map((field) => h("textarea", { rows: String(Math.min(14, field.text.split("\n").length + 3)), class: "code", value: field.text, spellcheck: "false" }));
     this.subject.replaceChildren(...fields.map((field, place) => labelled(field.label, areas[place])));

@@ -344,7 +344,7 @@ class EventRenderer:
 
 
 def _title(call: CallView) -> str:
-    """Return the summary of a call. The user may have changed the call that is asked about."""
+    """Return the summary of a call. The user may have changed the call in its question."""
     return call.question.summary if isinstance(call.question, ApprovalRequested) else call.summary
 
 
