@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from agent_cli.kernel.run_environment import UsageError
 
-from agent_cli.batch.tasks import SourceStore
-from agent_cli.core.run_environment import UsageError
+from agent_cli.extras.batch.tasks import SourceStore
 from agent_cli.git.patch import snapshot
 from agent_cli.git.repository import Repository
 from agent_tools.cancel import CancelToken

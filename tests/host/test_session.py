@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_cli.kernel.messages import new_uuid
 
-from agent_cli.core.messages import new_uuid
 from agent_cli.hooks.events import HOOK_EVENTS
 from tests.support.host_client import HostClient
 from tests.support.model_server import ModelServer, Reply
