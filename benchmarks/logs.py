@@ -10,7 +10,6 @@ from statistics import median
 
 from agent_cli.kernel.events import Event, MessageAdded, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-
 from agent_cli.kernel.session.files import VERSION, encode_record
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header

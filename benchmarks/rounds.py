@@ -11,13 +11,12 @@ from pathlib import Path
 from statistics import median
 
 from agent_cli.kernel.decisions import deny
-from agent_cli.kernel.messages import UserMessage
-from agent_cli.kernel.results import Limits
-
 from agent_cli.kernel.engine.conversation import consume
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Limits
 from agent_cli.models.base import Chunk, MessageStop, Request, Started, TextChunk, ToolCallDelta, ToolCallStart
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult

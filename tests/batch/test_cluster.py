@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.run_environment import UsageError
 
 from agent_cli.cli.commands import batch as command
 from agent_cli.cli.run_options import RunOptions
 from agent_cli.extras.batch.host import WorkOrder
+from agent_cli.kernel.run_environment import UsageError
 from tests.support.batches import ANSWER, WRITE, Batches
 from tests.support.imported_modules import loaded
 from tests.support.program import clean_env

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.run_environment import UsageError
 
 from agent_cli.cli.commands.sessions import read_time
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.files import decode_record, encode_record
 from agent_cli.kernel.session.store import SessionStore
 from tests.support.program import agent

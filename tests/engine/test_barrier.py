@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.decisions import Approve, Reject
 from agent_cli.kernel.events import ToolFinished, Warned
 from agent_cli.kernel.messages import AssistantMessage
 from agent_cli.kernel.results import Complete
-
 from agent_cli.kernel.session.store import write_crash_report
 from tests.support.scripts import call
 from tests.support.turns import World

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agent_cli.kernel.engine.checks import evaluate_check
 from agent_cli.kernel.events import ToolFinished
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.results import Complete
-
-from agent_cli.kernel.engine.checks import evaluate_check
 from agent_cli.policy.shell import parser
 from tests.support.scripts import call
 from tests.support.turns import World

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.events import Compacted, MessageAdded, Uncompacted
-from agent_cli.kernel.messages import ToolMessage
-from agent_cli.kernel.results import Complete
-from agent_cli.kernel.window import Window
 
 from agent_cli.kernel.engine.compaction.compact import CLEARED
 from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.events import Compacted, MessageAdded, Uncompacted
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Complete
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header
 from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.window import Window
 from agent_cli.models.base import Request
 from agent_tools.registry import BUILTIN
 from tests.support.narrow_model import NarrowModel

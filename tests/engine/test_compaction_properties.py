@@ -6,10 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.events import Compacted, Event
-from agent_cli.kernel.messages import UserMessage
-from agent_cli.kernel.results import Limits
-from agent_cli.kernel.window import Window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +13,13 @@ from agent_cli.kernel.engine.compaction.controls import compact_now, context_use
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import Compacted, Event
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Limits
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header
 from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.window import Window
 from agent_cli.models.base import Request
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult

@@ -10,7 +10,6 @@ from typing import Any
 from agent_cli.kernel.events import ToolFinished
 from agent_cli.kernel.messages import AssistantMessage
 from agent_cli.kernel.results import Complete
-
 from tests.support.file_faults import fill, make_read_only, mount_small, own_mounts, unprivileged, within
 from tests.support.scripts import call
 from tests.support.turns import World

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.decisions import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.kernel.events import (
     ApprovalRequested,
@@ -18,7 +19,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.results import Complete, Failed, Suspended
-
 from tests.support.hooked_turns import HookedTurns, Said
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import SplitScripts

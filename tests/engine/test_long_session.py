@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.prompts import prompt
 from agent_cli.kernel.events import Compacted
 from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
 from agent_cli.kernel.results import Complete, Limits
-
-from agent_cli.config.prompts import prompt
 from agent_cli.kernel.runtime.tools import tool_specs
 from agent_cli.models.base import Request
 from agent_tools.plan import TodoWrite

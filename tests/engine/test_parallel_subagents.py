@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.decisions import Approve, Defer
+from agent_cli.kernel.engine.types import ModelHandle
 from agent_cli.kernel.events import MessageAdded, SubagentEvent, ToolFinished, ToolStarted, UsageAdded
 from agent_cli.kernel.messages import AssistantMessage, UserMessage
 from agent_cli.kernel.results import Complete, Failed, LimitReached, Limits, Suspended, Usage
-
-from agent_cli.kernel.engine.types import ModelHandle
 from agent_cli.models.base import ModelError
 from agent_cli.models.scripted import ScriptedClient
 from tests.support.scripts import call, task

@@ -8,7 +8,6 @@ from typing import Any
 from agent_cli.kernel.decisions import Defer, QuestionReply
 from agent_cli.kernel.events import QuestionAsked, TurnPaused
 from agent_cli.kernel.results import Complete, Suspended
-
 from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.support.scripts import call
 from tests.support.turns import World

@@ -10,15 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.decisions import Answer, Approve, Defer, QuestionReply, Reject
-from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
-from agent_cli.kernel.results import Limits, Spent, Suspended
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent_cli.kernel.decisions import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
+from agent_cli.kernel.results import Limits, Spent, Suspended
 from agent_cli.kernel.runtime.builder import calls_left_open
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.events import LeftOut, Warned
 from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Complete
-
 from agent_cli.models.anthropic import AnthropicClient
 from agent_cli.models.base import ModelClient
 from agent_cli.models.gemini import UNSIGNED, GeminiClient

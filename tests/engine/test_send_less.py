@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.events import Compacted, LeftOut, MessageAdded, TurnFinished, Uncompacted, Warned
-from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.kernel.results import Complete, Failed
-from agent_cli.kernel.window import Window
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.kernel.engine.send_less import ADVICE
 from agent_cli.kernel.engine.types import ConversationState, ModelHandle
+from agent_cli.kernel.events import Compacted, LeftOut, MessageAdded, TurnFinished, Uncompacted, Warned
+from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Complete, Failed
 from agent_cli.kernel.session.state import ReplayState
+from agent_cli.kernel.window import Window
 from agent_cli.models.base import Request, ToolSpec
 from agent_cli.models.scripted import ScriptedClient
 from tests.support.picky_model import (

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.events import Event, Warned
-from agent_cli.kernel.messages import UserMessage
-from agent_cli.kernel.results import Failed
 
 from agent_cli.hooks import events as hook_events
 from agent_cli.kernel.engine.conversation import Conversation, consume
@@ -16,6 +13,9 @@ from agent_cli.kernel.engine.hook_points import fire
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.events import Event, Warned
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Failed
 from agent_tools.base import ToolError
 from agent_tools.results import ExpandedPrompt, TurnOverrides
 from tests.support.hooked_turns import HookedTurns, Said

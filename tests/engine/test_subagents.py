@@ -8,7 +8,6 @@ from typing import Any
 from agent_cli.kernel.decisions import Approve, Defer, Reject
 from agent_cli.kernel.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
 from agent_cli.kernel.results import Complete, LimitReached, Limits, Suspended, Usage
-
 from tests.support.program import agent
 from tests.support.scripts import call, script, task
 from tests.support.subagent_turns import story

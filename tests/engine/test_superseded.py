@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 from agent_cli.kernel.engine.compaction.carry_over import MORE, SKIPPED, superseded
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 LONG = "a line of a result\n" * 40
 

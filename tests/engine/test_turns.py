@@ -7,7 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from agent_cli.kernel.decisions import Approve, Defer, EditedCall, Reject
+from agent_cli.kernel.engine.types import ModelHandle
 from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -22,8 +24,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.kernel.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
-
-from agent_cli.kernel.engine.types import ModelHandle
 from agent_cli.models.base import Chunk, ModelError, Notice, Request, Restarted, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.run_environment import UsageError
 
 from agent_cli.extras.evaluation.tasks import read_tasks
+from agent_cli.kernel.run_environment import UsageError
 
 Make = Callable[..., Path]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.messages import UserMessage
-from agent_cli.kernel.run_environment import UsageError
 
 from agent_cli.git.commit import commit_context, parse_arguments, with_trailers
 from agent_cli.git.repository import FileStatus, Repository
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.run_environment import UsageError
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import agent
 from tests.support.repositories import git

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.events import MessageAdded, ToolFinished
 from agent_cli.kernel.messages import ToolMessage
-
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.headless.stream_json import StreamJson
 from agent_tools.results import Media

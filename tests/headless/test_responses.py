@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.results import Usage
 
+from agent_cli.kernel.results import Usage
 from agent_cli.models.catalog import lookup
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.program import agent

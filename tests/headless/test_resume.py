@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.decisions import defer, deny
 
 from agent_cli.cli import decide_calls
 from agent_cli.cli.run_options import RunOptions
 from agent_cli.config.config import Config
+from agent_cli.kernel.decisions import defer, deny
 from agent_cli.kernel.runtime import builder
 from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.runtime.pending import refuse_copy

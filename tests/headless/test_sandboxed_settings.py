@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.rules import Trust
 
+from agent_cli.kernel.rules import Trust
 from agent_cli.kernel.runtime.saved_settings import saver
 from agent_cli.policy.trust import Scan, TrustStore, evaluate_trust
 from tests.support.program import agent

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.rules import read_rule
 
+from agent_cli.kernel.rules import read_rule
 from agent_cli.policy.command_rules import rule_applies
 from agent_tools.base import Effect
 from tests.support.program import agent, run_allowing_bash

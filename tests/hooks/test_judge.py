@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.events import UsageAdded
-from agent_cli.kernel.messages import ToolMessage
-from agent_cli.kernel.results import Usage
 
 from agent_cli.hooks import Hook, HookRegistry, HookSession, HookSurroundings
 from agent_cli.hooks.answers import read_hook_verdict
 from agent_cli.kernel.engine.conversation import consume
 from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.events import UsageAdded
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Usage
 from agent_cli.kernel.runtime import conditions
 from agent_cli.models.scripted import ScriptedClient
 from agent_tools.cancel import CancelledError, CancelToken

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.messages import UserMessage
 
+from agent_cli.kernel.messages import UserMessage
 from agent_cli.undo import undo
 from agent_cli.undo.git_store import oid_of
 from agent_cli.undo.recorder import Recorder

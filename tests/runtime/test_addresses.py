@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.redact import shown_variable
-from agent_cli.kernel.run_environment import RunEnvironment
 from rich.console import Console
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
+from agent_cli.kernel.redact import shown_variable
+from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.models.registry import PROVIDERS
 from agent_cli.models.steering import steering_of

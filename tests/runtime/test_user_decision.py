@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
 from agent_cli.kernel.decisions import (
     Answer,
     Approve,
@@ -18,9 +21,6 @@ from agent_cli.kernel.decisions import (
     reply_record,
 )
 from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAsked
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-
 from agent_cli.kernel.runtime.edit_call import editable_call
 from agent_cli.kernel.runtime.user_decision import DECISION_FIELDS, DecisionRefusedError, UserDecision, take_decision
 from agent_tools.fs.workspace import Workspace

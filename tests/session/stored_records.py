@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from agent_cli.kernel.events import UNLOGGED, Event, HookStarted
-
 from agent_cli.kernel.session.records import Header, Mended, Partial
 from agent_cli.shells.terminal.app.drafts import Draft
 from agent_cli.undo import manifest as snapshots

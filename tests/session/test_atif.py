@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.events import (
     ApprovalResolved,
     Compacted,
@@ -22,10 +23,9 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Usage
-from agent_cli.kernel.version import __version__
-
 from agent_cli.kernel.session.export_atif import build_trajectory
 from agent_cli.kernel.session.records import Header, SessionNotFoundError
+from agent_cli.kernel.version import __version__
 from agent_tools.results import Media
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from agent_cli.kernel.events import (
     Compacted,
     MessageAdded,
@@ -17,7 +18,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent_cli.kernel.results import Diagnostics, Usage
-
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header

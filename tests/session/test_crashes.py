@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.messages import AssistantMessage, UserMessage
 
+from agent_cli.kernel.messages import AssistantMessage, UserMessage
 from agent_cli.kernel.session.store import SessionStore
 from tests.support.crashes import unpaired
 from tests.support.fork_server import ROOT

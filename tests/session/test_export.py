@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.events import ApprovalResolved, SessionNamed, SubagentEvent, ToolFinished, ToolRequested, Warned
-from agent_cli.kernel.messages import ToolCall
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from agent_cli.kernel.events import ApprovalResolved, SessionNamed, SubagentEvent, ToolFinished, ToolRequested, Warned
+from agent_cli.kernel.messages import ToolCall
 from agent_cli.kernel.session.export import (
     POLICY,
     STYLE,

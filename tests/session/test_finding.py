@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from agent_cli.kernel.events import (
     FilesSeen,
     PlanContinued,
@@ -19,9 +22,6 @@ from agent_cli.kernel.events import (
     TurnStarted,
 )
 from agent_cli.kernel.messages import Message, ToolCall
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from agent_cli.kernel.session.history import (
     MAX_ANSWER_CHARS,
     MAX_EVENTS,

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.events import UNLOGGED, Event
-from agent_cli.kernel.message_ids import MessageIds
 from rich.console import Console
 
 from agent_cli.extras.acp.updates import SessionUpdates
+from agent_cli.kernel.events import UNLOGGED, Event
+from agent_cli.kernel.message_ids import MessageIds
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+
 from agent_cli.kernel.events import MessageAdded, Rewound, ToolFinished
 from agent_cli.kernel.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Usage
-
 from agent_cli.kernel.session.files import decode_record, encode_record
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, SessionNotFoundError

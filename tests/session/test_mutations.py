@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from agent_cli.kernel.events import (
     MessageAdded,
     ToolFinished,
@@ -22,7 +23,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Diagnostics, Usage
-
 from agent_cli.kernel.session.files import read_bytes
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, SessionNotFoundError

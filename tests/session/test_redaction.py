@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+
 from agent_cli.kernel.events import MessageAdded
 from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
 from agent_cli.kernel.redact import REDACTED, Redactor
-
 from agent_cli.kernel.session.files import decode_record
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header

@@ -9,11 +9,11 @@ from threading import Event as Flag
 from threading import Lock
 
 import pytest
+
 from agent_cli.kernel.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.results import Usage
-
 from agent_cli.kernel.session.files import decode_record
 from agent_cli.kernel.session.history import INTERRUPTED, LOST_MESSAGE, LOST_RESULT, last_exchanges
 from agent_cli.kernel.session.log import PartialWriter, SessionLog

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from agent_cli.kernel.events import MessageAdded, TextDelta
 from agent_cli.kernel.messages import UserMessage
-
 from agent_cli.kernel.session.files import MAX_COPIES, damaged_copies, owner_file
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.restore import restore

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -29,7 +30,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import Media, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Diagnostics, Failure, Usage
-
 from agent_cli.kernel.session.view_changes import ViewChanges
 from agent_tools.base import Effect
 from agent_tools.results import CommandOutput, Diff, TodoItem

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.decisions import Answer, Approve, Defer
-from agent_cli.kernel.events import ApprovalRequested, Event
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from agent_cli.kernel.results import Limits
-
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import ApprovalRequested, Event
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.kernel.results import Limits
 from agent_cli.kernel.runtime.builder import BROKEN_OFF
 from agent_cli.kernel.session.files import LogLine, read_bytes
 from agent_cli.kernel.session.log import SessionLog

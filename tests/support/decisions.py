@@ -16,7 +16,6 @@ from agent_cli.kernel.decisions import (
     reply_record,
 )
 from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
-
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import plan_text
 from tests.support.scripts import call

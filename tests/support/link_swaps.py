@@ -11,12 +11,11 @@ from types import TracebackType
 from typing import Any
 
 from agent_cli.kernel.decisions import Level
-from agent_cli.kernel.messages import ToolCall
-
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.tool_call import prepare_call
 from agent_cli.kernel.engine.turn import Turn, TurnDeps
 from agent_cli.kernel.engine.types import CallError, ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.messages import ToolCall
 from agent_cli.models.scripted import ScriptedClient
 from agent_cli.policy.policy import Policy
 from agent_tools.base import ToolContext, ToolError, ToolResult

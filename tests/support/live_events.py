@@ -48,7 +48,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Diagnostics, Failure, TerminalReason, Usage
-
 from agent_tools.results import CommandOutput, Diff, Display, Effect, Media, Note, TodoItem, TodoView
 
 PATCH = "@@ -1,2 +1,2 @@\n-one\n+two\n three\n@@ -9 +9,2 @@\n nine\n+ten\n"

@@ -8,7 +8,6 @@ from typing import Any
 
 from agent_cli.kernel.messages import AssistantMessage, Message
 from agent_cli.kernel.results import Failure, Usage
-
 from agent_cli.models.base import (
     Chunk,
     MessageStop,

@@ -13,7 +13,6 @@ from typing import Any
 
 from agent_cli.kernel.messages import AssistantMessage, Thinking, ToolMessage, UserMessage
 from agent_cli.kernel.results import Usage
-
 from agent_cli.models.base import (
     Chunk,
     MessageStop,

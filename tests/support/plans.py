@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from agent_cli.kernel.decisions import Defer, QuestionReply
-
 from tests.support.scripts import call
 
 

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from agent_cli.kernel.rules import read_rule
 
+from agent_cli.kernel.rules import read_rule
 from agent_cli.policy.policy import Policy
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value

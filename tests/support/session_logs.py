@@ -20,7 +20,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Diagnostics, Failure, Usage
-
 from agent_cli.kernel.session.files import encode_record
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header

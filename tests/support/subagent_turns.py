@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.messages import UserMessage
-
 from tests.support.turns import World
 
 

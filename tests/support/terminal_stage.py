@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
+from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.shells.terminal.app.app import TerminalApp
 from agent_cli.shells.terminal.app.completion import CommandEntry

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.messages import UserMessage
 
+from agent_cli.kernel.messages import UserMessage
 from agent_cli.undo.recorder import Recorder
 from agent_cli.undo.scanner import SizeLimits
 from agent_cli.undo.store import Store, StoreConfig

@@ -16,9 +16,9 @@ from urllib.request import Request, urlopen
 
 import axe_playwright_python
 import pytest
-from agent_cli.kernel.events import Event, SessionNamed
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from agent_cli.kernel.events import Event, SessionNamed
 from agent_cli.kernel.session.records import Header
 from agent_cli.kernel.session.store import SessionStore
 from tests.support.fork_server import start

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
 from agent_cli.kernel.results import Usage
-
 from agent_cli.models.anthropic import AnthropicClient
 from agent_cli.models.base import (
     Chunk,

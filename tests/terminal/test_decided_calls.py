@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.decisions import Answer
-from agent_cli.kernel.events import EDITED, ApprovalRequested, ApprovalResolved, QuestionAnswered
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from agent_cli.kernel.decisions import Answer
+from agent_cli.kernel.events import EDITED, ApprovalRequested, ApprovalResolved, QuestionAnswered
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import Dialog, GiveAnswer, InEditor, TextInput

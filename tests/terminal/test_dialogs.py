@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+
 from agent_cli.kernel.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.kernel.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.kernel.run_environment import UsageError
-from rich.console import Console
-
 from agent_cli.kernel.runtime.approval_words import rule_label
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
 from agent_cli.kernel.runtime.user_decision import UserDecision

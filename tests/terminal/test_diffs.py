@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from agent_cli.kernel.events import ApprovalRequested, ToolFinished
 from rich.console import Console
 from rich.text import Text
 
+from agent_cli.kernel.events import ApprovalRequested, ToolFinished
 from agent_cli.shells.terminal.render.code import (
     CREATED_LINES,
     DELETED_LINES,

@@ -7,6 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
 from agent_cli.kernel.decisions import Reject
 from agent_cli.kernel.events import (
     ApprovalRequested,
@@ -23,11 +28,6 @@ from agent_cli.kernel.events import (
     Warned,
 )
 from agent_cli.kernel.messages import ToolMessage
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from rich.console import Console
-from rich.text import Text
-
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs, dialog_lines
 from agent_cli.shells.terminal.dialogs.questions import plan_dialog

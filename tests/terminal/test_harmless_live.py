@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from agent_cli.kernel.events import (
     ApprovalRequested,
     Event,
@@ -15,9 +18,6 @@ from agent_cli.kernel.events import (
     ToolStarted,
     Warned,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.app.status_bar import sanitize_status

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.kernel.decisions import Approve, Defer, EditedCall, Reject
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from agent_cli.kernel.decisions import Approve, Defer, EditedCall, Reject
 from agent_cli.kernel.runtime.edit_call import Hunk, hunks_of, take_hunks
 from agent_cli.shells.terminal.dialogs.approval import (
     RemainingHunks,

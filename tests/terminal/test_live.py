@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from agent_cli.kernel.events import MessageAdded, TextDelta
 from agent_cli.kernel.messages import UserMessage
-
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
 from agent_cli.shells.terminal.dialogs.model import Verbatim

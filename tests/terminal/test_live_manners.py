@@ -7,6 +7,9 @@ import re
 from typing import Any
 
 import pytest
+from prompt_toolkit.key_binding.vi_state import InputMode
+from rich.console import Console
+
 from agent_cli.kernel.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -25,9 +28,6 @@ from agent_cli.kernel.events import (
     Warned,
 )
 from agent_cli.kernel.results import Diagnostics, Usage
-from prompt_toolkit.key_binding.vi_state import InputMode
-from rich.console import Console
-
 from agent_cli.shells.terminal.app.completion import CommandEntry, complete
 from agent_cli.shells.terminal.app.layout import above, status_line
 from agent_cli.shells.terminal.app.worker import Printed

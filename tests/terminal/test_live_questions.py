@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
-from agent_cli.kernel.run_environment import UsageError
 
 import agent_cli.shells.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
+from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.app.layout import above
 from agent_cli.shells.terminal.app.question_panel import OpenDialog

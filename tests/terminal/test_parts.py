@@ -9,12 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.events import TextDelta, ToolProgress, Warned
-from agent_cli.kernel.run_environment import UsageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from agent_cli.kernel.events import TextDelta, ToolProgress, Warned
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
 from agent_cli.shells.terminal.app.completion import CommandEntry, FileNames, complete, fuzzy_matches
 from agent_cli.shells.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory

@@ -7,6 +7,8 @@ import re
 from typing import Literal
 
 import pytest
+from rich.console import Console
+
 from agent_cli.kernel.events import (
     Compacted,
     Event,
@@ -26,8 +28,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import CONTINUE_CUT, ToolMessage, UserMessage
 from agent_cli.kernel.results import Diagnostics, Failure, Usage
-from rich.console import Console
-
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.results import CommandOutput, Diff, Display, FileView, Listing, Note, TodoItem, TodoView
 

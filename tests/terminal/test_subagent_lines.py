@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 
+from rich.console import Console
+
 from agent_cli.kernel.events import (
     ApprovalResolved,
     Event,
@@ -18,8 +20,6 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import ToolMessage
 from agent_cli.kernel.results import Usage
-from rich.console import Console
-
 from agent_cli.shells.terminal.render.transcript import Transcript
 from agent_tools.results import Listing
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.run_environment import UsageError
 
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.shells.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter
 from agent_cli.shells.terminal.app.output import BackgroundQuestion
 from agent_cli.shells.terminal.render.theme import (

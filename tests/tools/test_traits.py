@@ -6,12 +6,12 @@ import ast
 from typing import Any
 
 import pytest
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from agent_cli.kernel.rules import RuleError, read_rule, rule_for
 
 from agent_cli.kernel.engine.compaction.carry_over import file_argument_of, superseded
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from agent_cli.kernel.rules import RuleError, read_rule, rule_for
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from agent_cli.kernel.events import Event
-from agent_cli.kernel.messages import ToolCall
 from playwright.sync_api import Browser, expect
 
+from agent_cli.kernel.events import Event
+from agent_cli.kernel.messages import ToolCall
 from agent_tools.results import CommandOutput
 from tests.support.scripts import call
 from tests.support.session_logs import answered, asked, called, ended, turn

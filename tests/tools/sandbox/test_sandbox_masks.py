@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_cli.kernel.decisions import Level
 
+from agent_cli.kernel.decisions import Level
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.sandbox.conditions import SandboxLimits

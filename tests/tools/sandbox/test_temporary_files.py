@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from agent_cli.kernel.decisions import Level
 
+from agent_cli.kernel.decisions import Level
 from agent_cli.policy.policy import Policy
 from agent_cli.shells.terminal.commands.session import run_bang
 from agent_tools.base import Effect, ToolError

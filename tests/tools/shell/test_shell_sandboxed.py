@@ -10,9 +10,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
+
 from agent_cli.kernel.events import ApprovalRequested
 from agent_cli.kernel.results import Complete
-
 from agent_cli.kernel.runtime.saved_settings import add_rules
 from agent_cli.policy.policy import Policy
 from agent_tools.fs.workspace import Workspace

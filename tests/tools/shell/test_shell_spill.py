@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.rules import read_rule
-
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.shell import output_file
