@@ -105,11 +105,12 @@ DOORS = {
     "httpx2": {f"agent_cli/mcp/{name}.py" for name in ("http_transport", "oauth")},
     "mcp_types": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
-    "starlette": {f"agent_cli/extras/server/{name}.py" for name in ("actions", "app", "coding", "guard", "queries")},
+    "starlette": {f"agent_cli/extras/server/{name}.py" for name in (
+        "actions", "app", "coding", "guard", "managing", "queries")},
     "uvicorn": {"agent_cli/extras/server/app.py"},
     "asyncio": {"agent_cli/extras/acp/client.py", "agent_cli/extras/acp/server.py",
                 *(f"agent_cli/extras/server/{name}.py" for name in (
-                    "actions", "app", "coding", "guard", "hub", "notify", "pool", "queries", "streams")),
+                    "actions", "app", "coding", "guard", "hub", "managing", "notify", "pool", "queries", "streams")),
                 *(f"agent_cli/mcp/{name}.py" for name in (
                     "client", "jsonrpc", "stdio", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
@@ -120,7 +121,7 @@ BUDGETS = {
     "agent_tools.edit": 2350, "agent_tools.fs": 2250, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1100, "agent_tools.shell": 2600, "agent_tools.web": 850,
     "cli": 7150, "config": 2350, "console": 150, "doctor": 750, "extras.acp": 2050, "extras.batch": 1600,
-    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 4100, "git": 1200, "hooks": 2300,
+    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 4350, "git": 1200, "hooks": 2300,
     "kernel": 2400, "kernel.engine": 9250, "kernel.runtime": 5300, "kernel.session": 5800, "knowledge": 1900,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1100, "mcp": 4600, "models": 7800,
     "policy": 12250, "shells.headless": 1950, "shells.host": 1750, "shells.library": 700, "shells.terminal": 13450,

@@ -51,7 +51,7 @@ class Hub:
 
     def is_ready(self, task: ServerTask) -> bool:
         """Return True if a worker has something to do; messages wait for the decisions that are missing."""
-        if any(entry.kind not in ("decision", "message", "note") for entry in task.open_entries()):
+        if any(entry.kind not in ("decision", "message", "note", "options") for entry in task.open_entries()):
             return True
         return all("decided" in item for item in self.views.pending_items(task.log(self.state), task))
 

@@ -55,10 +55,20 @@ class MessageBody(JsonBody):
     how: Literal["steer", "queue"] = "queue"
 
 
-class RenameBody(JsonBody):
-    """A new name."""
+class SessionChange(JsonBody):
+    """What to change of a session. The mode counts at once, the model from the next message on."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")] | None = None
+    archived: bool | None = None
+    model: ShortText | None = None
+    mode: Annotated[str, Field(json_schema_extra={"enum": list(MODES)})] | None = None
+
+
+class TrustBody(JsonBody):
+    """Trust a project, or no longer. binding: of what it brings, as it was shown."""
+
+    trusted: bool
+    binding: ShortText = ""
 
 
 class EmptyBody(JsonBody):
@@ -138,12 +148,15 @@ class TokenItem(BaseModel):
 
 
 class ProjectItem(BaseModel):
+    """A folder to work in. needs_trust: it brings settings or commands that are used only once it is trusted."""
+
     id: str
     name: str
     path: str
     branch: str
     git: bool
     trusted: bool
+    needs_trust: bool
     model: str
     mode: str
 
@@ -153,6 +166,15 @@ class ProjectList(BaseModel):
 
     projects: list[ProjectItem]
     modes: list[tuple[str, str]]
+
+
+class ProjectTrust(BaseModel):
+    """Whether a project is trusted, in words, and what it brings, a phrase each."""
+
+    trusted: bool
+    state: str
+    brings: list[str]
+    binding: str
 
 
 class ModelItem(BaseModel):
@@ -172,7 +194,7 @@ class ModelList(BaseModel):
 
 
 class SessionItem(BaseModel):
-    """A session in a list. facts: its project, branch and cost, in words."""
+    """A session in a list. facts: its project, branch and cost, in words. excerpt: the message that a search found."""
 
     id: str
     title: str
@@ -192,6 +214,8 @@ class SessionItem(BaseModel):
     elsewhere: str
     outcome: str
     error: str
+    archived: bool
+    excerpt: str
     facts: list[str]
 
 

@@ -3,7 +3,7 @@
 import { ApiError, get, post, query, stream } from "./api.js";
 import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
 import { itemView, todoList } from "./items.js";
-import { deleteSession, showChanges, showExport, showRename, showUndo, showUsage } from "./panels.js";
+import { archive, deleteSession, fork, showChanges, showExport, showRename, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { stateTag } from "./sessions.js";
 import { oneLine, visible } from "./text.js";
@@ -229,7 +229,7 @@ export class SessionView {
       });
       return shown;
     };
-    const shown = [this.menu()];
+    const shown = [button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on: () => this.showMenu() })];
     if (this.mayStart && !elsewhere) {
       if (state === "running" || state === "queued") shown.unshift(act("interrupt", "Interrupt", "stop"));
       if (state === "interrupted" || state === "failed") shown.unshift(act("resume", "Resume", "play"));
@@ -238,16 +238,17 @@ export class SessionView {
     if (focused) shown.find((each) => each.textContent === focused)?.focus();
   }
 
-  menu() {
+  showMenu() {
     // The newest numbers, as far as the server can be reached.
     const show = (open) => async () => open(await get(this.base).catch(() => this.session));
     const choices = [["Changes", show(showChanges)], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
     if (this.mayStart) {
       choices.splice(1, 0, ["Undo…", show(showUndo)]);
-      choices.push(["Rename…", () => showRename(this.session)], ["Delete…", () => deleteSession(this.session)]);
+      const { archived } = this.session;
+      choices.push(["Rename…", () => showRename(this.session)], ["Continue in a copy", () => fork(this.session)]);
+      choices.push([archived ? "Move out of the archive" : "Archive", () => archive(this.session, !archived)], ["Delete…", () => deleteSession(this.session)]);
     }
-    const on = () => menu(oneLine(this.session.title) || "Session", choices);
-    return button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on });
+    menu(oneLine(this.session.title) || "Session", choices);
   }
 
   drawPlan() {

@@ -2,6 +2,7 @@
 
 import { button, dialog, h, labelled } from "./dom.js";
 import { get, post, query } from "./api.js";
+import { showTrust } from "./panels.js";
 import { recall, remember } from "./storage.js";
 import { visible } from "./text.js";
 
@@ -29,12 +30,14 @@ export function startTask(sessions, started) {
   const worktree = h("input", { type: "checkbox" });
   const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files do not change"));
   const about = h("p", { class: "hint" });
+  const trust = button("See what it brings…", { kind: "small", on: () => showTrust(chosen(), () => sessions.reloadProjects().then(draw)) });
   const problem = h("p", { class: "problem", role: "alert" });
 
   const chosen = () => sessions.project(project.value);
   async function draw() {
     const one = chosen();
-    about.textContent = `${visible(one.path)}${one.branch ? ` · ${visible(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
+    about.textContent = `${visible(one.path)}${one.branch ? ` · ${visible(one.branch)}` : ""}${one.needs_trust ? " · not trusted, so its own settings and commands are ignored" : ""}`;
+    trust.hidden = !one.needs_trust;
     apart.hidden = !one.git;
     if (!one.git) worktree.checked = false;
     mode.value = sessions.modes.some(([name]) => name === one.mode) ? one.mode : "default";
@@ -64,7 +67,7 @@ export function startTask(sessions, started) {
     { class: "form", novalidate: true },
     labelled("Task", prompt),
     labelled("Project", project),
-    about,
+    h("div", { class: "about-project" }, about, trust),
     h("div", { class: "two" }, labelled("Mode", mode), labelled("Model", model)),
     apart,
     h(
