@@ -188,7 +188,10 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
         raise session_not_found(session_id)
     task = find_task(hub, session_id, user)
     running = session_id in hub.pool.running
-    entry = new_entry("message", user, body.text, body.how if running else "queue")
+    text = body.whole()
+    if not text:
+        raise RequestRefusedError(422, "body", "text: the message is empty.")
+    entry = new_entry("message", user, text, body.how if running else "queue")
     if detail["archived"]:
         archive_session(session_log(hub, session_id), archived=False)
     store_entry(hub, task, entry)

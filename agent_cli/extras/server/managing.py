@@ -11,7 +11,13 @@ from typing import Any
 from starlette.requests import Request
 
 from agent_cli import Config, UsageError, read_settings
-from agent_cli.extras.server.actions import check_mode_allowed, check_session_model, find_task, storage_error, store_entry
+from agent_cli.extras.server.actions import (
+    check_mode_allowed,
+    check_session_model,
+    find_task,
+    storage_error,
+    store_entry,
+)
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import current_entry, session_log, session_not_found, token_of

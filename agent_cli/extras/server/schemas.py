@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from agent_cli import MODES
-from agent_cli.kernel.runtime.user_decision import DecisionWord
+from agent_cli.kernel.runtime.user_decision import DecisionWord, LineComment, with_comments
 
 LongText = Annotated[str, StringConstraints(max_length=400_000)]
 PromptText = Annotated[str, StringConstraints(min_length=1, max_length=400_000, pattern=r"\S")]
@@ -48,11 +48,31 @@ class StartBody(JsonBody):
     budget: TaskBudget = TaskBudget()
 
 
-class MessageBody(JsonBody):
-    """A message. how: "steer" sends it to the running turn, "queue" after it."""
+class CommentBody(JsonBody):
+    """A comment on a line of a change; on the whole file without `line`. side: "old" for a removed line."""
 
-    text: PromptText
+    path: ProjectText
+    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+    line: Annotated[int, Field(ge=0, le=1 << 31)] = 0
+    side: Literal["new", "old"] = "new"
+
+    def value(self) -> LineComment:
+        return LineComment(self.path, self.text, self.line, self.side)
+
+
+Comments = Annotated[list[CommentBody], Field(max_length=500)]
+
+
+class MessageBody(JsonBody):
+    """A message. how: "steer" sends it to the running turn, "queue" after it. comments: on lines of the changes."""
+
+    text: LongText = ""
     how: Literal["steer", "queue"] = "queue"
+    comments: Comments = []
+
+    def whole(self) -> str:
+        """Return the text with the comments; "" for nothing."""
+        return with_comments(self.text, (comment.value() for comment in self.comments))
 
 
 class SessionChange(JsonBody):
@@ -78,6 +98,7 @@ class EmptyBody(JsonBody):
 class DecisionChoices(JsonBody):
     """What a decision may have besides the verdict and the text; see docs/web.md for what takes which."""
 
+    comments: Comments = []
     rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
     scope: Literal["session", "project"] = "session"
     mode: ShortText = ""
@@ -89,7 +110,11 @@ class DecisionChoices(JsonBody):
     def fields(self) -> dict[str, Any]:
         """Return them as fields of a `UserDecision`."""
         found = {name: getattr(self, name) for name in DecisionChoices.model_fields}
-        return found | {"answers": tuple(self.answers), "hunks": None if self.hunks is None else tuple(self.hunks)}
+        return found | {
+            "answers": tuple(self.answers),
+            "hunks": None if self.hunks is None else tuple(self.hunks),
+            "comments": tuple(comment.value() for comment in self.comments),
+        }
 
 
 class DecisionFields(DecisionChoices):
