@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from textwrap import wrap
 
-from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash, unknown_command
+from agent_cli.kernel.runtime.session_commands import unknown_command
+from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
 
