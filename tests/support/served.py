@@ -234,4 +234,4 @@ NOBODY = "00000000-0000-4000-a000-000000000000"
 
 def path_of(template: str, session: str = NOBODY, project: str = "none") -> str:
     """Return the path of a route for a session."""
-    return template.replace("{id}", session).replace("{session_id}", session).replace("{project}", project)
+    return template.format(id=session, session_id=session, project=project, message=NOBODY)

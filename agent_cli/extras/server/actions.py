@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from agent_cli import MODES, ApprovalRequested, Config, QuestionAsked, UsageError, UserDecision, read_settings
+from agent_cli.extras.server.commands import check_command
 from agent_cli.extras.server.decisions import changes_plan, find_decision, question_binding
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
 from agent_cli.extras.server.hub import Hub
@@ -32,6 +33,7 @@ from agent_cli.extras.server.schemas import (
     UndoBody,
 )
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
+from agent_cli.extras.server.uploads import check_uploads, claim_uploads
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
@@ -74,6 +76,8 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     )
     session_id = new_uuid()
     cwd = folder
+    check_uploads(hub, body.uploads)
+    await asyncio.to_thread(lambda: check_command(hub, hub.run_env(folder), body.prompt))
     try:
         await asyncio.to_thread(check_session_model, hub, folder, config)
         if body.worktree:
@@ -85,9 +89,10 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     spec = TaskSpec(
         session_id, str(cwd), str(root), str(project.folder), title, utc_stamp(), user, config, body.worktree
     )
-    first = new_entry("message", user, body.prompt)
+    first = new_entry("message", user, body.prompt, data=_with(body.uploads))
     try:
         task = hub.tasks.create(spec, first)
+        claim_uploads(hub, body.uploads, task)
     except OSError as error:
         raise storage_error(error) from None
     hub.pool.wake(task)
@@ -189,9 +194,14 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     task = find_task(hub, session_id, user)
     running = session_id in hub.pool.running
     text = body.whole()
-    if not text:
+    if not text and not body.uploads:
         raise RequestRefusedError(422, "body", "text: the message is empty.")
-    entry = new_entry("message", user, text, body.how if running else "queue")
+    check_uploads(hub, body.uploads)
+    run_env = await asyncio.to_thread(session_environment, hub, session_id)
+    # Neither a command nor a file can join a running turn.
+    joins = not await asyncio.to_thread(check_command, hub, run_env, text) and not body.uploads
+    entry = new_entry("message", user, text, body.how if running and joins else "queue", _with(body.uploads))
+    claim_uploads(hub, body.uploads, task)
     if detail["archived"]:
         archive_session(session_log(hub, session_id), archived=False)
     store_entry(hub, task, entry)
@@ -200,6 +210,30 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     else:
         hub.pool.wake(task)
     return {"id": entry.id}
+
+
+def _with(uploads: list[str]) -> dict[str, Any]:
+    """Return the data of a message that brings files."""
+    return {"uploads": uploads} if uploads else {}
+
+
+async def take_back_message(hub: Hub, request: Request) -> dict[str, Any]:
+    """Take back a message that no turn has taken yet."""
+    session_id, message_id = request.path_params["id"], request.path_params["message"]
+    session_log(hub, session_id)
+    task = hub.views.task(session_id)
+    entries = task.open_entries() if task is not None else []
+    entry = next((each for each in entries if each.kind == "message" and each.id == message_id), None)
+    if task is None or entry is None:
+        raise RequestRefusedError(404, "message", "No such message waits in this session.")
+    if entry.how == "steer" and session_id in hub.pool.running:
+        raise RequestRefusedError(409, "sent", "The message is on its way to the model.")
+    try:
+        task.mark_done(message_id)
+    except OSError as error:
+        raise storage_error(error) from None
+    hub.notify_changed(session_id)
+    return {"id": message_id}
 
 
 async def interrupt_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:

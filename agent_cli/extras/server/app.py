@@ -28,8 +28,15 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli import UsageError
-from agent_cli.extras.server import actions, coding, managing, queries, schemas
-from agent_cli.extras.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role
+from agent_cli.extras.server import actions, coding, commands, managing, queries, schemas, uploads
+from agent_cli.extras.server.guard import (
+    UPLOAD_PATH,
+    AccessTokenStore,
+    FailureLimit,
+    RequestGuard,
+    RequestRefusedError,
+    Role,
+)
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.notify import Notifier
 from agent_cli.kernel.session.store import write_crash_report
@@ -39,7 +46,7 @@ from agent_tools.record import Value
 from agent_tools.text import one_line
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
-_PROJECT_ID = {"name": "project", "in": "path", "required": True, "schema": {"type": "string"}}
+_OTHER_ID = {"in": "path", "required": True, "schema": {"type": "string"}}
 # What any request can be answered with.
 _COMMON_ERRORS = (400, 401, 403, 405, 408, 413, 415, 421, 429, 503)
 _REASONS = {
@@ -115,6 +122,13 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", _SESSION + "/export", "read", "The session as a document.", queries.export_session,
              errors=(404, 409), query={"format": {"type": "string", "enum": ["markdown", "html", "json"]}},
              media=("text/markdown", "text/html", "application/json")),
+    ApiRoute("POST", UPLOAD_PATH, "start", "Send a file for a message, as the body.", uploads.receive_upload,
+             schemas.UploadItem, None, 201, (422, 507), {"name": {"type": "string"}}),
+    ApiRoute("GET", "/v1/completions", "read", "Commands and files that the text of a message can become.",
+             commands.list_completions, schemas.CompletionList, errors=(404, 409),
+             query={"before": {"type": "string"}, "session": {"type": "string"}, "project": {"type": "string"}}),
+    ApiRoute("DELETE", _SESSION + "/messages/{message}", "start", "Take back a message that waits.",
+             actions.take_back_message, schemas.AcceptedAnswer, errors=(404, 409, 507)),
     ApiRoute("POST", _SESSION + "/messages", "start", "Send a message, now or after the turn.", actions.send_message,
              schemas.AcceptedAnswer, schemas.MessageBody, 202, _ERRORS),
     ApiRoute("PATCH", _SESSION, "start", "Change the name, the model or the mode, archive it.",
@@ -228,7 +242,7 @@ def build_openapi() -> dict[str, Any]:
 
 def _operation(row: ApiRoute) -> dict[str, Any]:
     names = [part[1:-1] for part in row.path.split("/") if part.startswith("{")]
-    parameters = [_PROJECT_ID if name == "project" else _ID | {"name": name} for name in names]
+    parameters = [(_ID if name.endswith("id") else _OTHER_ID) | {"name": name} for name in names]
     parameters += [{"name": n, "in": "query", "required": False, "schema": s} for n, s in row.query.items()]
     if row.path.endswith("/events"):
         parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
@@ -242,6 +256,9 @@ def _operation(row: ApiRoute) -> dict[str, Any]:
         schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
         required = bool(row.body.model_json_schema().get("required"))
         made["requestBody"] = {"required": required, "content": {"application/json": {"schema": schema}}}
+    elif row.path == UPLOAD_PATH:
+        schema = {"type": "string", "format": "binary"}
+        made["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": schema}}}
     return made
 
 

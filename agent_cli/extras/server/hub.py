@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import RunEnvironment, find_environment
+from agent_cli.extras.server.completer import Completer
 from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.streams import FileWatch
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
@@ -38,6 +39,7 @@ class Hub:
         self.pool = Pool(self.tasks, options.workers, env, self.notify_changed)
         self.views = Views(env, [ServedProject(folder) for folder in projects], self.tasks, self.pool)
         self.watch = FileWatch()
+        self.completer = Completer()
         self.listeners: set[asyncio.Queue[str]] = set()
         self.on_change: list[Callable[[str], None]] = []
         self._versions: Counter[str] = Counter()

@@ -31,6 +31,22 @@ class TaskBudget(JsonBody):
     seconds: Annotated[float, Field(gt=0, le=1e7)] | None = None
 
 
+class CommentBody(JsonBody):
+    """A comment on a line of a change; on the whole file without `line`. side: "old" for a removed line."""
+
+    path: ProjectText
+    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+    line: Annotated[int, Field(ge=0, le=1 << 31)] = 0
+    side: Literal["new", "old"] = "new"
+
+    def value(self) -> LineComment:
+        return LineComment(self.path, self.text, self.line, self.side)
+
+
+Comments = Annotated[list[CommentBody], Field(max_length=500)]
+Uploads = Annotated[list[ShortText], Field(max_length=10)]
+
+
 class StartBody(JsonBody):
     """A task to start.
 
@@ -46,29 +62,19 @@ class StartBody(JsonBody):
     name: ShortText | None = None
     worktree: bool = False
     budget: TaskBudget = TaskBudget()
-
-
-class CommentBody(JsonBody):
-    """A comment on a line of a change; on the whole file without `line`. side: "old" for a removed line."""
-
-    path: ProjectText
-    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
-    line: Annotated[int, Field(ge=0, le=1 << 31)] = 0
-    side: Literal["new", "old"] = "new"
-
-    def value(self) -> LineComment:
-        return LineComment(self.path, self.text, self.line, self.side)
-
-
-Comments = Annotated[list[CommentBody], Field(max_length=500)]
+    uploads: Uploads = []
 
 
 class MessageBody(JsonBody):
-    """A message. how: "steer" sends it to the running turn, "queue" after it. comments: on lines of the changes."""
+    """A message. how: "steer" sends it to the running turn, "queue" after it.
+
+    comments: on lines of the changes. uploads: IDs of the files that it brings.
+    """
 
     text: LongText = ""
     how: Literal["steer", "queue"] = "queue"
     comments: Comments = []
+    uploads: Uploads = []
 
     def whole(self) -> str:
         """Return the text with the comments; "" for nothing."""
@@ -314,6 +320,27 @@ class AcceptedAnswer(BaseModel):
     """The ID under which the request is stored."""
 
     id: str
+
+
+class UploadItem(BaseModel):
+    """A file that a message can bring within a day."""
+
+    id: str
+    name: str
+    mime: str
+    size: int
+
+
+class CompletionItem(BaseModel):
+    """What the text from `start` to the cursor can become."""
+
+    text: str
+    help: str
+    start: int
+
+
+class CompletionList(BaseModel):
+    items: list[CompletionItem]
 
 
 class UndoPoints(BaseModel):

@@ -65,7 +65,8 @@ class InboxEntry(Value, tag="Entry"):
     the model what the user did, "options" changes the model or the mode, "open" makes the session of a copy.
     text: message or note; comment on a decision.
     how: "steer" sends a message to the running turn, "queue" after it.
-    data: `UserVerdict` of a decision; number of messages kept by a rewind; `model` and `mode` of options.
+    data: `uploads` of a message, by ID; `UserVerdict` of a decision; number of messages kept by a rewind; `model` and
+        `mode` of options.
     """
 
     id: str
@@ -95,6 +96,11 @@ class ServerTask:
     def live(self) -> Path:
         """File of the answer being streamed."""
         return self.folder / "live.jsonl"
+
+    @property
+    def uploads(self) -> Path:
+        """Folder of the files that its messages bring."""
+        return self.folder / "uploads"
 
     @property
     def errors(self) -> Path:

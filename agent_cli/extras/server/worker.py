@@ -41,9 +41,12 @@ from agent_cli import (
 from agent_cli.console import echo, print_notice, print_warning
 from agent_cli.extras.server.decisions import find_decision
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
+from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
-from agent_cli.kernel.runtime.attachments import attach_mentioned
+from agent_cli.kernel.events import Warned
+from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.pending import project_store
+from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
 from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
@@ -53,6 +56,7 @@ from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import to_json
+from agent_tools.results import Media
 from agent_tools.text import one_line
 
 # Interval of checking the inbox while a turn runs.
@@ -171,7 +175,10 @@ class TaskWorker:
         for note in [e for e in self.task.open_entries() if e.kind == "note"]:
             agent.inbox.append(note.text)
             self.task.mark_done(note.id)
+        if self._run_command(agent, entry):
+            return None
         media = attach_mentioned(entry.text, agent.tool_context, agent.model.name)
+        text, files, more = self._with_uploads(agent, entry)
 
         def show(event: Event) -> None:
             if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage):
@@ -179,13 +186,40 @@ class TaskWorker:
             self._show(event)
 
         try:
-            return self._run_turn(lambda: agent.send(entry.text, show, media, entry.id))
+            return self._run_turn(lambda: agent.send(text, show, (*media, *more), entry.id, append=files))
         except ToolError as error:
             # The message cannot be expanded now or later.
             print_notice(one_line(str(error)))
             return None
         finally:
             self.task.mark_done(entry.id)
+
+    def _run_command(self, agent: Session, entry: InboxEntry) -> bool:
+        """Carry out a command of the session; return False if the message is none."""
+        if not is_slash(entry.text) or entry.text[1:].split(maxsplit=1)[:1] != ["compact"]:
+            return False
+        self.task.mark_done(entry.id)
+        if why := compact_session(agent, entry.text[1:].partition(" ")[2], self._show):
+            agent.record(Warned(why))
+        return True
+
+    def _with_uploads(self, agent: Session, entry: InboxEntry) -> tuple[str, str, list[Media]]:
+        """Return the text of a message, the texts that it brings, and its images. Raises UsageError."""
+        names, blocks, found = [], "", []
+        for upload_id in entry.data.get("uploads", ()):
+            try:
+                name, mime, data = take_upload(self.task, upload_id)
+            except (OSError, ValueError) as error:
+                raise UsageError(f"A file of the message cannot be read: {error}.") from None
+            names.append(name)
+            if mime.startswith("image/"):
+                takes = agent.tool_context.input_modalities
+                found.append(attach_bytes(data, name, agent.model.name, takes))
+            else:
+                quoted = name.replace('"', "'")
+                blocks += f'\n\n<file path="{quoted}" attached="true">\n{data.decode()}\n</file>'
+        text = "\n\n".join(filter(None, (entry.text, f"Attached: {', '.join(names)}" if names else "")))
+        return text, blocks, found
 
     def _open(self, entry: InboxEntry) -> None:
         self._open_agent()
