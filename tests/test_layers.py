@@ -106,12 +106,12 @@ DOORS = {
     "mcp_types": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "starlette": {f"agent_cli/extras/server/{name}.py" for name in (
-        "actions", "app", "coding", "commands", "guard", "managing", "queries", "uploads")},
+        "actions", "app", "coding", "commands", "guard", "managing", "queries", "shipping", "uploads")},
     "uvicorn": {"agent_cli/extras/server/app.py"},
     "asyncio": {"agent_cli/extras/acp/client.py", "agent_cli/extras/acp/server.py",
                 *(f"agent_cli/extras/server/{name}.py" for name in (
                     "actions", "app", "coding", "commands", "guard", "hub", "managing", "notify",
-                    "pool", "queries", "streams", "uploads")),
+                    "pool", "queries", "shipping", "streams", "uploads")),
                 *(f"agent_cli/mcp/{name}.py" for name in (
                     "client", "jsonrpc", "stdio", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
@@ -122,7 +122,7 @@ BUDGETS = {
     "agent_tools.edit": 2350, "agent_tools.fs": 2250, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1100, "agent_tools.shell": 2600, "agent_tools.web": 850,
     "cli": 7150, "config": 2350, "console": 150, "doctor": 750, "extras.acp": 2050, "extras.batch": 1600,
-    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 4800, "git": 1200, "hooks": 2300,
+    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5250, "git": 1320, "hooks": 2300,
     "kernel": 2400, "kernel.engine": 9250, "kernel.runtime": 5600, "kernel.session": 5800, "knowledge": 1900,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1100, "mcp": 4600, "models": 7800,
     "policy": 12250, "shells.headless": 1950, "shells.host": 1710, "shells.library": 700, "shells.terminal": 13230,
