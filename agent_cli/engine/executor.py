@@ -303,6 +303,8 @@ class CallBatch:
         if turn.deps.context.cancel.cancelled:
             raise CancelledError
         last = len(self.waiting) == 1
+        tools = turn.deps.tools
+        turn.deps.context.edits_follow = any(c.name in tools and tools[c.name].changes_files for c in self.waiting[1:])
         if turn.budget.calls_left == 0:
             yield from turn.answer(call, OUT_OF_CALLS, is_error=True, last=last)
             self.waiting.pop(0)

@@ -120,6 +120,11 @@ def cut_line(line: str, width: int = MAX_LINE_CHARS, length: int = 0) -> str:
     return line if more <= 0 else f"{line[:width]} … [{more:,} more characters in this line]"
 
 
+def numbered_line(number: int, line: str) -> str:
+    """Return a line of a file as the model reads it: its number, a tab, the line."""
+    return f"{number}\t{line}"
+
+
 def fit(lines: list[str], budget: int) -> int:
     """Return how many of the first `lines` fit into `budget` bytes; at least one."""
     used = 0
