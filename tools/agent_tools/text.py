@@ -15,7 +15,11 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 
 from agent_tools.fs.safe_files import open_stream
+from agent_tools.lazy import lazy_imports
 from agent_tools.shell.output_file import Scratch, SpillFile
+
+with lazy_imports():
+    from agent_tools.shell import error_lines
 
 
 def utc_stamp(seconds: float | None = None, *, milliseconds: bool = False) -> str:
@@ -58,6 +62,9 @@ def tokens_used(sent: int, received: int) -> str:
 
 
 MAX_LINE_CHARS = 2_000
+# The part of the room of a long output that its lines with errors may take, and that of their heading.
+_ERROR_SHARE = 6
+_HEADING_BYTES = 80
 # Patterns are compiled on first use: a run without tools needs none of them.
 # Escape sequences: CSI, OSC and other strings (ended by BEL or ST), two-character ones.
 ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
@@ -229,16 +236,28 @@ class HeadTail:
         cut = self.total - len(self._head) - self._tail_size
         if cut <= 0:
             return sanitize_output((self._head + self._tail[-self._tail_size :]).decode("utf-8", "replace"))
-        tail_size = self._tail_size if failed or self._brief is None else self._brief
+        brief = not failed and self._brief is not None
+        tail_size = self._brief if brief and self._brief is not None else self._tail_size
+        errors = self._error_lines(tail_size)
+        head_size = self._head_size if brief else self._head_size - size_of(errors)
         tail = self._tail[len(self._tail) - tail_size :]
         # Cut at whole lines on both sides, if the lines are short enough.
-        ahead, behind = self._head.rfind(b"\n") + 1, tail.find(b"\n") + 1
-        first = self._head[:ahead] if ahead > self._head_size // 2 else self._head
+        head = self._head[:head_size]
+        ahead, behind = head.rfind(b"\n") + 1, tail.find(b"\n") + 1
+        first = head[:ahead] if ahead > head_size // 2 else head
         last = tail[behind:] if 0 < behind < tail_size // 2 else tail
         cut = self.total - len(first) - len(last)
         note = f"[… {cut:,} of {self.total:,} bytes cut here; {hint} …]"
         before, after = (sanitize_output(_whole_characters(part).decode("utf-8", "replace")) for part in (first, last))
-        return f"{before.rstrip(chr(10))}\n{note}\n{after}"
+        return "\n".join(filter(None, (before.rstrip("\n"), note, errors, after)))
+
+    def _error_lines(self, tail_size: int) -> str:
+        """Return the lines that look like errors in the part that is not shown, within a part of the room."""
+        if self.spilled is None or not self.spilled.size or not os.path.exists(self.spilled.path):  # noqa: PTH110
+            return ""
+        room = (self._head_size + self._tail_size) // _ERROR_SHARE
+        start, end = self._head_size - room, max(self.spilled.size - tail_size, 0)
+        return error_lines.find_error_lines(self.spilled.path, start, end, room - _HEADING_BYTES).text
 
     def _looks_binary(self) -> bool:
         sample = bytes(self._head[:4_000] + self._tail[-4_000:])
