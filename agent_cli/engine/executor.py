@@ -324,8 +324,8 @@ class CallBatch:
             # The user's own decision is recorded already.
             if not approved and not (edited is not None and edited.settled):
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
-            if (since := turn.repeats.unchanged(item)) is not None:
-                yield from skip(turn, item, since, last=last)
+            if turn.repeats.unchanged(item):
+                yield from skip(turn, item, last=last)
             else:
                 ended = yield from self._run_tool(item, last)
                 if ended is not None:

@@ -311,7 +311,7 @@ class Repeats:
     def __init__(self, budget: Budget, context: ToolContext, recent: Iterable[str] = ()) -> None:
         self._budget = budget
         self._context = context
-        self._read: dict[str, tuple[int, object]] = {}
+        self._read: dict[str, object] = {}
         self._latest: deque[_AnsweredCall] = deque(maxlen=MAX_CYCLE_CALLS * STOP_AFTER)
         self._runs = [0] * (MAX_CYCLE_CALLS + 1)
         self._warned_in: int | None = None
@@ -325,13 +325,10 @@ class Repeats:
         """The latest calls with their results, stored when the turn is suspended."""
         return tuple(f"{entry.key}:{entry.essence}" for entry in self._latest)
 
-    def unchanged(self, item: PreparedCall) -> int | None:
-        """Return the round of an identical call whose result cannot have changed; None if there is none."""
-        found = self._read.get(_key(item.call, item.tool.name))
-        if found is None:
-            return None
-        now = self.signature(item)
-        return found[0] if now is not None and now == found[1] else None
+    def unchanged(self, item: PreparedCall) -> bool:
+        """Return True if the result of an identical call before cannot have changed."""
+        before = self._read.get(_key(item.call, item.tool.name))
+        return before is not None and self.signature(item) == before
 
     def forget(self) -> None:
         """Forget earlier results, which are no longer shown to the model."""
@@ -360,7 +357,7 @@ class Repeats:
         key = _key(item.call, item.tool.name)
         after = self.signature(item)
         if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
-            self._read[key] = (self._budget.rounds, after)
+            self._read[key] = after
         return self.answered(key, result)
 
     def record_unrun(self, call: ToolCall, text: str) -> str:

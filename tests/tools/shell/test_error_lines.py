@@ -22,8 +22,9 @@ def test_a_long_output_names_the_lines_that_look_like_errors(bench: Bench) -> No
         bench,
         "import sys\n"
         "for n in range(1, 30_001):\n"
-        "    print(f'E       OSError: [Errno 30] Read-only file system: {n}' if n % 2000 == 1000 else\n"
-        "          'FAILED tests/test_a.py::test_b - AssertionError' if n == 15_500 else f'tests/a.py::test_{n} PASSED')\n"
+        "    error = f'E       OSError: [Errno 30] Read-only file system: {n}' if n % 2000 == 1000 else ''\n"
+        "    failed = 'FAILED tests/test_a.py::test_b - AssertionError' if n == 15_500 else ''\n"
+        "    print(error or failed or f'tests/a.py::test_{n} PASSED')\n"
         "sys.exit(1)\n",
     )
     assert "[Lines of this part that look like errors, 2 of 16:]\n1000\tE       OSError" in text
@@ -35,8 +36,8 @@ def test_a_long_output_names_the_lines_that_look_like_errors(bench: Bench) -> No
 
 
 def test_many_errors_stay_within_the_room(bench: Bench) -> None:
-    code = "for n in range(5000):\n    print(f'{chr(97 + n % 26) * (n % 40)} error: {n * 77} ' + 'x' * 300)\nraise SystemExit(1)\n"
-    text = script(bench, code)
+    loop = "for n in range(5000):\n    print(f'{chr(97 + n % 26) * (n % 40)} error: {n * 77} ' + 'x' * 300)\n"
+    text = script(bench, f"{loop}raise SystemExit(1)\n")
     assert len(text) < ResultLimits().short + 1_000
     assert re.search(r"errors, \d+ of 4,9\d\d:\]", text)
 

@@ -19,8 +19,10 @@ _MAX_LINE_CHARS = 200
 # Different lines of each end.
 _MAX_LINES = 50
 # Each line that fits the pattern has one of these words, which are found much faster.
-_WORDS = (b"rror", b"E  ", b"FAIL", b"not ok", b"xception", b"anic", b"atal", b"FATAL", b"Traceback", b"undefined ref",
-          b"egmentation", b"not found", b"No such", b"denied", b"ssertion", b"dumped", b"Killed", b"\xe2\x9c")  # fmt: skip
+_WORDS = (
+    *(b"rror", b"xception", b"anic", b"atal", b"FATAL", b"FAIL", b"not ok", b"E  ", b"Traceback", b"undefined ref"),
+    *(b"egmentation", b"not found", b"No such", b"denied", b"ssertion", b"dumped", b"Killed", b"\xe2\x9c"),
+)
 # Of test runners, compilers, interpreters and tools; "0 errors" and an option such as -Werror are none.
 _ERROR = lazy_pattern(
     rb"^E {2,}\S|^\s*(?:-+ )?(?:FAILED|FAIL|not ok|panic|fatal|FATAL)\b|^\s*\xe2\x9c[\x95\x97]|^Traceback"
