@@ -11,15 +11,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
+from pathlib import Path
 
 from agent_tools.fs.safe_files import open_stream
-from agent_tools.lazy import lazy_imports
 from agent_tools.shell.output_file import Scratch, SpillFile
-
-with lazy_imports():
-    from agent_tools.shell import error_lines
 
 
 def utc_stamp(seconds: float | None = None, *, milliseconds: bool = False) -> str:
@@ -153,6 +150,8 @@ class HeadTail:
     scratch: folder for a file with the whole stream if it is longer; None stores only the two ends.
     search: how the model can search that file; "" if it cannot, so that the file is not named.
     brief: bytes of the end that are shown unless the result is a failure; None: all of `tail`.
+    find_errors: returns the lines that look like errors in a part of that file, for the part that is not shown, in at
+        most so many bytes; None for none.
     """
 
     def __init__(
@@ -163,6 +162,7 @@ class HeadTail:
         *,
         search: str = "",
         brief: int | None = None,
+        find_errors: Callable[[Path, int, int, int], str] | None = None,
     ) -> None:
         self.total = 0
         self.spilled: SpillFile | None = None
@@ -170,6 +170,7 @@ class HeadTail:
         self._tail_size = tail
         self._search = search
         self._brief = brief
+        self._find_errors = find_errors
         self._head = bytearray()
         self._tail = bytearray()
         self._scratch = scratch
@@ -253,11 +254,11 @@ class HeadTail:
 
     def _error_lines(self, tail_size: int) -> str:
         """Return the lines that look like errors in the part that is not shown, within a part of the room."""
-        if self.spilled is None or not self.spilled.size or not os.path.exists(self.spilled.path):  # noqa: PTH110
+        if self._find_errors is None or self.spilled is None or not self.spilled.size:
             return ""
         room = (self._head_size + self._tail_size) // _ERROR_SHARE
         start, end = self._head_size - room, max(self.spilled.size - tail_size, 0)
-        return error_lines.find_error_lines(self.spilled.path, start, end, room - _HEADING_BYTES).text
+        return self._find_errors(self.spilled.path, start, end, room - _HEADING_BYTES)
 
     def _looks_binary(self) -> bool:
         sample = bytes(self._head[:4_000] + self._tail[-4_000:])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.results import ResultLimits
-from agent_tools.shell.error_lines import find_error_lines
+from agent_tools.shell.error_lines import describe_error_lines
 from tests.support.tool_bench import Bench
 
 
@@ -69,7 +69,7 @@ def test_a_short_output_and_one_without_errors_have_no_such_lines(bench: Bench) 
 def test_what_looks_like_an_error(tmp_path: Path, line: str, found: bool) -> None:
     path = tmp_path / "out"
     path.write_text(f"first\n{line}\nlast\n")
-    assert bool(find_error_lines(path, 0, 10_000, 1_000).shown) == found
+    assert bool(describe_error_lines(path, 0, 10_000, 1_000)) == found
 
 
 def test_of_a_huge_output_both_ends_are_searched(tmp_path: Path) -> None:
@@ -77,5 +77,5 @@ def test_of_a_huge_output_both_ends_are_searched(tmp_path: Path) -> None:
     with path.open("w") as file:
         for n in range(1, 400_001):
             file.write(f"KeyError: {chr(97 + n % 7)}\n" if n in (5, 200_000, 399_990) else f"{n} {'x' * 60}\n")
-    found = find_error_lines(path, 0, path.stat().st_size, 1_000)
-    assert [line.split("\t")[0] for line in found.shown] == ["5", "399990"]
+    found = describe_error_lines(path, 0, path.stat().st_size, 1_000)
+    assert [line.split("\t")[0] for line in found.splitlines()[1:]] == ["5", "399990"]

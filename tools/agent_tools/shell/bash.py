@@ -256,7 +256,7 @@ def _run_background(
     if args.pty:
         job.wait_pause(ctx.cancel, TERMINAL_WAIT_SECONDS)
     buffer, ended = job.take()
-    output = buffer.text(OUTPUT_HINT).rstrip("\n")
+    output = job.read(buffer, OUTPUT_HINT)
     if output:
         yield Progress(f"{output}\n")
     if ended:

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_tools.fs.safe_files import open_regular
+from agent_tools.fs.safe_files import NotRegularFileError, open_regular
 from agent_tools.lazy import lazy_pattern
-from agent_tools.record import Value
 from agent_tools.text import cut_line, numbered_line, sanitize_output, size_of
 
 _CHUNK_BYTES = 1 << 20
@@ -32,25 +31,21 @@ _ERROR = lazy_pattern(
 )
 
 
-class ErrorLines(Value):
-    """Lines that look like errors. count: of all; shown: some different ones, with their numbers in the file."""
+def describe_error_lines(path: Path, start: int, end: int, most: int) -> str:
+    """Return lines of a part of a file that look like errors, under a heading; "" if there are none.
 
-    count: int = 0
-    shown: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The lines under a heading; "" if there are none."""
-        of_all = f", {len(self.shown)} of {self.count:,}" if self.count > len(self.shown) else ""
-        heading = f"[Lines of this part that look like errors{of_all}:]"
-        return "\n".join((heading, *self.shown)) if self.shown else ""
-
-
-def find_error_lines(path: Path, start: int, end: int, most: int) -> ErrorLines:
-    """Return lines of a file that look like errors, of at most `most` bytes: the first and the last different ones.
-
-    start, end: the part of the file, in bytes. Lines that differ only in numbers count as the same.
+    They are the first and the last different ones, with their numbers in the file, of at most `most` bytes. start, end:
+    the part, in bytes. Lines that differ only in numbers count as the same. Returns "" if the file is gone.
     """
+    try:
+        count, shown = _find(path, start, end, most)
+    except (OSError, NotRegularFileError):
+        return ""
+    of_all = f", {len(shown)} of {count:,}" if count > len(shown) else ""
+    return "\n".join((f"[Lines of this part that look like errors{of_all}:]", *shown)) if shown else ""
+
+
+def _find(path: Path, start: int, end: int, most: int) -> tuple[int, list[str]]:
     shapes: dict[str, tuple[int, str]] = {}
     count = 0
     for number, raw in _candidates(path, start, end):
@@ -62,7 +57,7 @@ def find_error_lines(path: Path, start: int, end: int, most: int) -> ErrorLines:
                 if len(shapes) == 2 * _MAX_LINES:
                     del shapes[list(shapes)[_MAX_LINES]]
                 shapes[shape] = number, line
-    return ErrorLines(count, tuple(_fitting([numbered_line(*found) for found in shapes.values()], most)))
+    return count, _fitting([numbered_line(*found) for found in shapes.values()], most)
 
 
 def _candidates(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
