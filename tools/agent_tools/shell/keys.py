@@ -9,14 +9,15 @@ from agent_tools.results import ToolError
 
 _ESCAPE = "\x1b"
 _NAMED = {
-    "enter": "\r", "return": "\r", "tab": "\t", "esc": _ESCAPE, "escape": _ESCAPE, "space": " ", "backspace": "\x7f",
-    "\\e": _ESCAPE, "shift-tab": "\x1b[Z", "delete": "\x1b[3~", "insert": "\x1b[2~", "pageup": "\x1b[5~", "pagedown": "\x1b[6~",
+    "enter": "\r", "return": "\r", "tab": "\t", "esc": _ESCAPE, "escape": _ESCAPE, "space": " ",
+    "backspace": "\x7f", "\\e": _ESCAPE, "shift-tab": "\x1b[Z", "delete": "\x1b[3~",
+    "insert": "\x1b[2~", "pageup": "\x1b[5~", "pagedown": "\x1b[6~",
     "f1": "\x1bOP", "f2": "\x1bOQ", "f3": "\x1bOR", "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~",
     "f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~", "f10": "\x1b[21~", "f11": "\x1b[23~", "f12": "\x1b[24~",
 }  # fmt: skip
 # As a terminal sends them, or as its keypad does.
 _ARROWS = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
-_OTHER_NAMES = {"del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown", "bs": "backspace", "cr": "enter",
+_OTHER_NAMES = {"del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown", "cr": "enter",
                 "arrowup": "up", "arrowdown": "down", "arrowleft": "left", "arrowright": "right"}  # fmt: skip
 _CONTROL = r"(?:ctrl|control|c)[-+]\s*(.)|\^(.)"
 _ALT = r"(?:alt|meta|m)[-+]\s*(.)"
