@@ -440,7 +440,7 @@ def test_the_user_s_own_commands_see_the_same_files(house: SandboxedBench, tmp_n
         SimpleNamespace(agent=agent, show_event=lambda event: None, say=shown.append),  # type: ignore[arg-type]
         f"!cat {tmp_name} {tmp_name}.d/f; echo mine > {tmp_name}",
     )
-    assert "HERE\nTHERE\n" in agent.conversation.inbox[0]
+    assert "HERE\nTHERE\n" in agent.inbox[0]
     assert house(f"cat {tmp_name}; echo more >> {tmp_name}").startswith("mine\n")
     assert Path(tmp_name).read_text() == "mine\nmore\n"
     shutil.rmtree(f"{tmp_name}.d")
