@@ -161,6 +161,7 @@ class MultiEdit(Tool[MultiEditArgs]):
     """Makes several edits at once."""
 
     name = "MultiEdit"
+    rare = True
     Args = MultiEditArgs
     file_argument = "file_path"
     changes_files = True
