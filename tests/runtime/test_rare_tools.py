@@ -59,7 +59,7 @@ def test_a_denied_tool_is_not_found(work: Path) -> None:
 
 
 def test_a_sub_agent_whose_type_names_one_is_offered_it(work: Path) -> None:
-    folder = work / ".agent/agents"
+    folder = work.parent / "home/.agent/agents"
     folder.mkdir(parents=True)
     (folder / "editor.md").write_text("---\nname: editor\ndescription: Edits.\ntools: Read, MultiEdit\n---\nEdit.\n")
     task = {"subagent_type": "editor", "description": "x", "prompt": "y"}
