@@ -163,7 +163,7 @@ class ReadArgs(Value):
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES}
 
-    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    file_path: Annotated[str, "Absolute or relative path"]
     offset: Annotated[int | None, "First line to read, from 1 (PDF: page)"] = None
     limit: Annotated[int | None, "Number of lines (default 2000; PDF: pages, 20)"] = None
 

@@ -56,8 +56,8 @@ class GrepArgs(Value):
 
     pattern: Annotated[str, "Regular expression (Rust syntax)"]
     path: Annotated[str | None, "File or directory (default: working directory)"] = None
-    glob: Annotated[str | None, "Only these files, e.g. *.{ts,tsx}"] = None
-    type: Annotated[str | None, "Only this kind of file, e.g. py, js, rust"] = None
+    glob: Annotated[str | None, "Names of files, e.g. *.{ts,tsx}"] = None
+    type: Annotated[str | None, "Kind of file: py, js, rust ..."] = None
     output_mode: Annotated[Literal["files_with_matches", "content", "count"], "Default files_with_matches"] = (
         "files_with_matches"
     )
@@ -66,8 +66,8 @@ class GrepArgs(Value):
     after: Annotated[int | None, "Lines after each match"] = None
     before: Annotated[int | None, "Lines before each match"] = None
     context: Annotated[int | None, "Lines before and after"] = None
-    multiline: Annotated[bool, "Let . and the pattern span lines"] = False
-    head_limit: Annotated[int | None, "Show at most this many lines or files (default 250, 0 for all)"] = None
+    multiline: Annotated[bool, "The pattern may span lines"] = False
+    head_limit: Annotated[int | None, "At most this many lines or files (default 250, 0: all)"] = None
     offset: Annotated[int | None, "Leave out this many first"] = None
 
 

@@ -98,6 +98,7 @@ class BashInput(Tool[BashInputArgs]):
     """Types into the terminal of a background command. Input can do anything, so it needs approval."""
 
     name = "BashInput"
+    rare = True
     Args = BashInputArgs
     composed = True
     types_input = True
