@@ -111,7 +111,7 @@ BUDGETS = {
     "agent_cli/memory": 650, "agent_cli/permissions": 12250, "agent_cli/plugins": 1100, "agent_cli/providers": 7800,
     "agent_cli/reports": 1250, "agent_cli/runtime": 5350, "agent_cli/server": 4100, "agent_cli/session": 5800,
     "agent_cli/terminal": 13450, "agent_cli/*.py": 750, "tools/agent_tools/diagnostics": 1450,
-    "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2350, "tools/agent_tools/fs": 2250,
+    "tools/agent_tools/documents": 1200, "tools/agent_tools/edit": 2450, "tools/agent_tools/fs": 2300,
     "tools/agent_tools/net": 1600, "tools/agent_tools/process": 950, "tools/agent_tools/sandbox": 5500,
     "tools/agent_tools/search": 1100, "tools/agent_tools/shell": 2600, "tools/agent_tools/web": 850,
     "tools/agent_tools/*.py": 3800,
