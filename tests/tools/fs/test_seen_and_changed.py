@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import FilesSeen, ToolFinished
+from agent_cli.kernel.events import FilesSeen, ToolFinished
 from agent_tools.base import ToolError
 from agent_tools.fs import read_state
 from agent_tools.sandbox.conditions import SandboxLimits
@@ -125,7 +125,7 @@ def test_a_change_of_a_file_that_is_too_large_to_keep_is_named(bench: Bench) -> 
     bench("Read", file_path="a.txt", limit=10)
     path.write_text("first\n" + path.read_text())
     said = bench("Edit", **edit("line 7", "seven")["Edit"]).text
-    assert "its text then is not kept: read it before you rely on the rest" in said
+    assert "the difference is not known. Read it before" in said
 
 
 def test_a_notebook_that_changed_is_read_again(bench: Bench) -> None:

@@ -94,7 +94,7 @@ class FileToChange(Value):
             return "", False
         name = ctx.workspace.spell(self.path)
         if self.sight.known is None:
-            rest = "its text then is not kept: read it before you rely on the rest"
+            rest = "the difference is not known. Read it before you rely on the rest"
             return f"[{name} has changed since you last saw it; {rest}.]", False
         lines, counts, whole = short_patch(self.sight.known, self.text.content)
         head = f"[{name} has changed since you last saw it ({counts}), by the user, a formatter or a command:]"
