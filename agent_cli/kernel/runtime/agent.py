@@ -226,18 +226,10 @@ def switch_mode(agent: Agent, mode: str) -> None:
     agent.policy.mode = next(known for known in MODES if known == mode)
 
 
-_MODEL_CHANGED = "<session_change>\nThe model is now "
-
-
 def switch_model(agent: Agent, name: str) -> None:
     """Continue the conversation with another model, which learns its name. Raises UsageError."""
-    before = agent.model.name
     agent.chosen.change(name)
     conversation, model, info = agent.conversation, agent.model, agent.info
-    for text in [text for text in conversation.inbox if text.startswith(_MODEL_CHANGED)]:
-        conversation.inbox.remove(text)
-    if model.name != before:
-        conversation.inbox.append(f"{_MODEL_CHANGED}{model.name}.\n</session_change>")
     client = open_client(model, agent.settings, agent.chosen.window)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
     planner = make_planner(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.run_env))

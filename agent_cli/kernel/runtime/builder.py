@@ -15,6 +15,7 @@ from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.kernel.decisions import Approver, Asker
 from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.environment import Environment, RepositoryState
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.kernel.events import SessionNamed
@@ -23,7 +24,6 @@ from agent_cli.kernel.results import Limits
 from agent_cli.kernel.rules import Trust
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.agent import Agent
-from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
 from agent_cli.kernel.runtime.environment import check_mode, memory_sources, read_settings
 from agent_cli.kernel.runtime.mcp import SessionServers, make_servers
@@ -51,7 +51,7 @@ from agent_cli.kernel.runtime.session import (
     session_origin,
     session_recorder,
 )
-from agent_cli.kernel.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
+from agent_cli.kernel.runtime.system_prompt import PromptFacts, system_prompt, working_files
 from agent_cli.kernel.runtime.tools import (
     choose_tools,
     make_context,
@@ -87,11 +87,13 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.turn import Guard
     from agent_cli.kernel.message_ids import MessageIds
     from agent_cli.kernel.runtime.transcripts import SessionTranscript
+    from agent_tools.process.guarded_git import GitRun
 
 with lazy_imports():
     from agent_cli.kernel import message_ids  # only for frames
     from agent_cli.kernel.engine import structured_output
     from agent_cli.kernel.runtime import (
+        attachments,  # few messages have images
         hooks,  # only with hooks
         moved_project,  # only to resume a session
         pending,  # only to resume a turn
@@ -99,6 +101,7 @@ with lazy_imports():
         session_change,  # only to resume a session
         transcripts,  # only with hooks or a host
     )
+    from agent_cli.policy import git_use
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_STARTED = "Interrupted: the program ended before this finished. It had not begun."
@@ -250,7 +253,8 @@ class _Build:
         """Load extensions, and make the context of tools and the policy."""
         settings, layers, run_env = self.settings, self.layers, self.run_env
         # Git works meanwhile.
-        self.repository = RepositoryState(run_env, layers) if self.old is None else None
+        self.environment = Environment(run_env.root, self.git, answered=self.can_ask, small=self.small)
+        self.repository = RepositoryState(run_env.root, self.git) if self.old is None else None
         self.added = load_extensions(self.config, run_env, layers, settings, self.warn)
         self.added.embed(self.embedded)
         workspace = make_workspace(run_env, settings, self.added.readable_folders())
@@ -259,13 +263,18 @@ class _Build:
             extensions=self.added.offered(),
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
         )  # fmt: skip
-        self.attached = attach_images(
-            self.config.images,
-            workspace,
-            self.chosen.resolved.name,
-            self.context.input_modalities,
-            f"{self.config.name_of('images')}: ",
-        )
+        self.attached = (
+            attachments.attach_images(
+                self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities,
+                f"{self.config.name_of('images')}: ",
+            )
+            if self.config.images
+            else ()
+        )  # fmt: skip
+
+    def git(self) -> GitRun:
+        """Return git for reading the user's repository. Raises as `git_to_read`."""
+        return git_use.git_to_read(self.run_env.root, self.run_env.env, self.layers.trust.git_use)
 
     def choose_tools(self) -> None:
         """Choose the tools that the model is offered, and read the memory files."""
@@ -289,7 +298,7 @@ class _Build:
             self.chosen.resolved.name,
             self.small,
             self.can_ask,
-            lambda: (self.repository or RepositoryState(self.run_env, self.layers)).text(),
+            lambda: (self.repository or RepositoryState(self.run_env.root, self.git)).text(then=True),
             lambda: working_files(context),
             active_style(self.config, self.run_env, self.layers, settings, self.warn) if self.old is None else "",
         )
@@ -303,8 +312,14 @@ class _Build:
         self.log = self.log or new_log(self.config, settings, self.store, self.header, restored, self.warn)
         if self.log is not None:
             _keep_results(context, settings, self.store, self.header, self.log)
+        self.learned: dict[str, str] = {}
         if restored is not None:
             _restore_context(context, restored)
+            self.learned = session_change.resume_environment(
+                self.environment, self.header, restored, context, answered=self.can_ask
+            )
+        else:
+            self.environment.begin(self.chosen.resolved.name, settings.permissions.mode)
 
     def open_model(self) -> None:
         """Open the client of the model, or that of a recording."""
@@ -373,6 +388,7 @@ class _Build:
             ),
             agents=self.added.agent_types if any(tool.nested for tool in self.tools) else {},
             workflows=WORKFLOWS,
+            environment=self.environment,
         )  # fmt: skip
 
     def converse(self, deps: TurnDeps) -> Conversation:
@@ -383,11 +399,7 @@ class _Build:
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
         saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
-        notes = (
-            session_change.notes(header, restored, self.memory, self.run_env, self.layers, answered=self.can_ask)
-            if restored
-            else ()
-        )
+        notes = session_change.notes(header, self.memory, restored) if restored else ()
         return Conversation(
             deps,
             self.handle.options(turn_options(settings, self.chosen.resolved, header, specs)).replace(saved=saved),
@@ -396,6 +408,7 @@ class _Build:
             expanders=[lambda text: expand_message(text, commands, context)],
             attached=self.attached,
             notes=[*notes],
+            learned=self.learned,
             plans=restored.plans if restored is not None else (),
             origin=session_origin(self.config, settings, restored),
             plan_workflow=self.embedded.plan_workflow,

@@ -175,15 +175,15 @@ def mark_of(
     return _known(version, None if lines is None else (*before, *lines), count_lines(content)).mark()
 
 
-def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_once: bool = False) -> None:
+def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_once: bool = False) -> str:
     """Note that the model is told how a file that it knows has changed since, and so has the lines that are new.
 
-    at_once: in this answer, as the call changes the file; by a call that fails, with the next one.
+    at_once: now, as by a call that changes the file; by a call that fails, with the next answer. Returns its mark.
     """
     state, version, known = ctx.owner.state(ReadState), fingerprint(data), _known_version(path, ctx)
     there = state.text_of(str(path), known, version)
     if known is None or there is None:
-        return
+        return ""
     changes, new = diff.changed_lines(there, content)
     total = count_lines(there)
     lines = (*_moved(known.seen(total), changes, total), *((n + 1, n + 1) for n in new))
@@ -193,6 +193,7 @@ def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_onc
         ctx.seen[str(path)] = mark
     else:
         state.told[str(path)] = mark
+    return mark
 
 
 def recall(path: Path, text: str, ctx: ToolContext) -> None:
@@ -330,6 +331,11 @@ def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
         and all(line in result.text for line in lines)
         for result in shown.results
     )
+
+
+def is_another_version(data: bytes, mark: str) -> bool:
+    """Return True if a file is not the version that a mark of the session log is of."""
+    return fingerprint(data) != KnownVersion.from_mark(mark).version
 
 
 def is_older(path: Path, began: float) -> bool:

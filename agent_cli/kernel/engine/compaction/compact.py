@@ -254,7 +254,8 @@ def compact(
             summary, modelled = yield from write_summary(turn, gone, layout.summary, wanted, whole=whole)
         by = "model" if modelled else "program"
         text = prompt("compacted").format(summary=summary.replace("</compacted>", ""))
-        head = (UserMessage("\n\n".join([text, *layout.carried.texts]), layout.carried.media),)
+        texts = [text, *_standing(turn, bare=bare), *layout.carried.texts]
+        head = (UserMessage("\n\n".join(texts), layout.carried.media),)
     yield from _apply(
         turn,
         Compacted(
@@ -280,6 +281,14 @@ def compact(
     if head and turn.deps.hooks.wants("PostCompact", kind):
         yield from hook_points.after_compaction(turn, kind, summary)
     return ""
+
+
+def _standing(turn: Turn, *, bare: bool) -> list[str]:
+    """Return how things stand now, which the beginning of the conversation may have told otherwise."""
+    environment = turn.deps.environment
+    if environment is None or bare:
+        return []
+    return [f"<session_change>\n{environment.now(turn.deps.policy.mode)}\n</session_change>"]
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:
