@@ -260,6 +260,7 @@ class TerminalApp:
     def _write(self, lines: Sequence[str], *, settle: bool = True) -> None:
         if settle:
             self.transcript.writer.settle()
+        self.transcript.writer.flush()
         self._lines += [*self.transcript.writer.take(), *lines]
 
     def echo(self, text: str, *, settle: bool = True) -> None:

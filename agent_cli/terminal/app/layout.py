@@ -276,17 +276,20 @@ def above(live: LiveScreen) -> list[Line]:
         # What was just queued must not seem to have vanished.
         queue_row = int(bool(live.queued) and room > MIN_QUESTION_ROWS)
         rows = [*_question(live, live.questions.ask, width, room - len(rows) - queue_row), *rows]
-    elif live.busy and len(rows) < room:
-        rows.insert(0, _status(live, width))
-    room -= len(rows)
+    status = [_status(live, width)] if live.questions.ask is None and live.busy and len(rows) < room else []
+    room -= len(rows) + len(status)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
     room -= len(queue)
     todos = _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
-    tail = _tail(live, min(room, max(2, size.rows // 3)))
-    if tail and not tail[-1] and [*todos, *queue, *rows][:1] == [_BLANK]:
-        tail.pop()
-    return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+    # One blank row above the input line, and one above the status.
+    gap = [_BLANK] if room > 1 and live.questions.ask is None else []
+    below = [*status, *todos, *queue, *rows]
+    room -= len(gap) + (bool(gap) and bool(below))
+    tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
+    if below and gap and (tail or not live.transcript.writer.blank):
+        tail = [*tail, _BLANK]
+    return [*tail, *below, *gap, *rule]
 
 
 def _rule(live: LiveScreen) -> list[Line]:
@@ -312,12 +315,10 @@ def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
-    """Return the end of the answer or thought and the running calls, followed by a blank row."""
-    answer = live.transcript.writer.tail()[-TAIL_ROWS:]
-    rows = [*answer, *live.transcript.writer.running(str(live.marker))]
-    if not rows or room < 1:
-        return []
-    return rows[-room:] if len(rows) >= room else [*rows, ""]
+    """Return the end of the answer or thought, and the running calls."""
+    writer = live.transcript.writer
+    rows = [*writer.running(str(live.marker)), *writer.tail()[-TAIL_ROWS - 1 :]]
+    return rows[-room:] if room > 0 else []
 
 
 def _is_working(live: LiveScreen) -> bool:

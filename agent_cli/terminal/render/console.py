@@ -19,7 +19,9 @@ from agent_cli.core.run_environment import has_color, has_styles
 from agent_tools.text import escape_controls
 
 STYLES = {
-    "tool": "bold",
+    "verb": "bold",
+    "accent": "blue",
+    "warn": "yellow",
     "dim": "dim",
     "bad": "red",
     "good": "green",
@@ -27,6 +29,10 @@ STYLES = {
     "add": "green",
     "del": "red",
 }
+
+
+# The columns before text; in them stand the symbols of calls, and the mark of the user's message.
+MARGIN = "  "
 
 
 class _Console(Console):

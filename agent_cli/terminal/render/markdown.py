@@ -132,7 +132,7 @@ CODE_INDENT = "  "
 RULE_WIDTH = 20
 _MIN_TEXT_CELLS = 8
 _PLAIN = Style()
-_CODE = Style(color="cyan")
+_CODE = Style(color="blue")
 _LINK = Style(underline=True)
 _INLINE = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True), "a": _LINK}
 _HEADINGS = {"h1": Style(bold=True, underline=True), "h2": Style(bold=True)}

@@ -19,16 +19,20 @@ from agent_cli.core.events import Event
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.result_words import short_result
 from agent_cli.session.live import LiveSession, ViewChange
-from agent_cli.session.view_entries import CallView
+from agent_cli.session.view_entries import CallStatus, CallView
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled, wrap_words
 from agent_cli.terminal.render.events import BANG_CALL_ID, EventRenderer
-from agent_cli.terminal.render.writer import LiveWriter
+from agent_cli.terminal.render.live_writer import LiveWriter
+from agent_cli.terminal.render.writer import CALL_MARKS, Outcome, call_title
 from agent_tools.results import CommandOutput, Diff, Diffs, TodoItem
 from agent_tools.text import counted, one_line, short_count, shorten
 
 # Number of calls stored, characters of a thought, steps of a sub-agent.
 MAX_ENTRIES, MAX_THOUGHT_CHARS, MAX_STEPS = 50, 100_000, 500
+
+
+_OUTCOMES: dict[CallStatus, Outcome] = {"done": "done", "failed": "failed", "denied": "denied", "stopped": "denied"}
 
 
 class Entry:
@@ -41,7 +45,9 @@ class Entry:
     def lines(self) -> Iterator[Text]:
         """Yield all lines of the entry."""
         call = self.call
-        yield styled(f"● {call.summary if call is not None else 'thought'}", "tool")
+        mark, style = CALL_MARKS[_OUTCOMES.get(call.status, "running")] if call is not None else ("·", "dim")
+        title = call_title(call.summary) if call is not None else styled("thought")
+        yield Text().append_text(styled(f"{mark} ", style)).append_text(title)
         display = call.finished.display if call is not None and call.finished is not None else None
         diff = isinstance(display, (Diff, Diffs))
         for name, value in call.arguments.items() if call is not None else ():
@@ -217,6 +223,7 @@ def folded_turn(parts: Iterable[str | Event], console: Console, kept: io.StringI
 
 def user_bar(text: str, writer: LiveWriter) -> list[str]:
     """Return a message of the user as rows with a background, between blank rows."""
+    writer.flush()
     lines = text.split("\n")
     left = len(lines) - MAX_ECHO_LINES if len(lines) > MAX_ECHO_LINES + 1 else 0
     if left:

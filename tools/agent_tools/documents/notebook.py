@@ -277,6 +277,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
 
     name = "NotebookRead"
     Args = NotebookReadArgs
+    explores = "read"
     paths = ("notebook_path",)
     result_size = "page"
     file_argument = "notebook_path"

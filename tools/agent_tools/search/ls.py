@@ -40,6 +40,7 @@ class LS(Tool[LSArgs]):
     name = "LS"
     Args = LSArgs
     paths = ("path",)
+    explores = "list"
     repeatable = True
     rule_names = "path"
     parallel_safe = True
