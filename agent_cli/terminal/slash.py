@@ -16,6 +16,7 @@ from agent_cli.core.results import Usage
 from agent_cli.core.run_environment import RunEnvironment
 from agent_cli.extensions.commands import split_call
 from agent_cli.runtime.agent import Agent
+from agent_cli.terminal.dialogs.view import Chosen, View
 from agent_tools.record import Value
 from agent_tools.results import Display
 from agent_tools.text import one_line
@@ -27,8 +28,11 @@ class UserOutput(Protocol):
     def say(self, text: str) -> None:
         """Show a line."""
 
-    def page(self, text: str) -> None:
+    def page(self, text: str, title: str = "") -> None:
         """Show a long text."""
+
+    def show_view(self, view: View) -> Chosen | None:
+        """Show a view until the user closes it; return how it was left. Without a live screen, its text is printed."""
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""

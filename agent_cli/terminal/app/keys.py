@@ -29,7 +29,6 @@ from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
 
@@ -218,22 +217,12 @@ class Controls:
         live.draw_soon()
 
     def show_details(self) -> None:
-        """Show the latest call in full, an earlier one with each further press; long ones in the pager."""
-        live = self.live
-        entry = live.transcript.details.next()
-        if entry is None:
-            live.hint_for("There is nothing more to show", 2.0)
-            return
-        writer = live.transcript.writer
-        lines = list(entry.lines())
-        size = live.app.screen.get_size()
-        if count_rows((line.plain for line in lines), size.columns) < size.rows:
-            writer.settle()
-            for line in lines:
-                writer.put(line)
-            live.draw_soon()
+        """Show the transcript with all that was left out of it, the latest entry chosen."""
+        view = self.live.transcript.details.view()
+        if view is None:
+            self.live.hint_for("There is nothing more to show", 2.0)
         else:
-            live.page("\n".join(line.plain for line in lines))
+            self.live.open_view(view)
 
     def paste_image(self) -> None:
         """Insert the clipboard image as a placeholder."""
