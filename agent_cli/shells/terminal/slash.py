@@ -34,6 +34,9 @@ class UserOutput(Protocol):
     def show_view(self, view: View) -> Chosen | None:
         """Show a view until the user closes it; return how it was left. Without a live screen, its text is printed."""
 
+    def pick_from(self, view: View) -> Chosen | None:
+        """Let the user pick an item of a view; return how it was left, None if nothing was picked."""
+
     def show_display(self, display: Display) -> None:
         """Show a display in full."""
 

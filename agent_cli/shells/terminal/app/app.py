@@ -266,9 +266,14 @@ class TerminalApp:
 
     def echo(self, text: str, *, settle: bool = True) -> None:
         """Echo a user message, as the model sees it. settle: first end what is in progress."""
+        writer = self.transcript.writer
         if settle:
-            self.transcript.writer.settle()
-        self._write(user_bar(text, self.transcript.writer), settle=False)
+            writer.settle()
+        if text.startswith("/") and self.session.is_command(text):
+            writer.command(text)
+            self._write((), settle=False)
+        else:
+            self._write(user_bar(self.line.pastes.fold_known(text), writer), settle=False)
 
     @property
     def seconds(self) -> float:

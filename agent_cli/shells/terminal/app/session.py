@@ -290,6 +290,9 @@ class AppRepl(Repl):
     def show_view(self, view: View) -> Chosen | None:
         return self.live.show_view(ViewState(view))
 
+    def pick_from(self, view: View) -> Chosen | None:
+        return self.show_view(view)
+
     # The `ScreenSession` interface.
 
     def send(self, text: str) -> None:

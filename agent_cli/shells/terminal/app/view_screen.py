@@ -15,6 +15,9 @@ from agent_cli.shells.terminal.dialogs.view import KEYS, Chosen, ViewState
 from agent_cli.shells.terminal.render.ansi import fragments
 from agent_cli.shells.terminal.render.theme import Palette
 
+# Seconds between drawings of a view that changes.
+_REFRESH_SECONDS = 0.5
+
 
 def view_screen(
     state: ViewState, palette: Palette, source: Input, output: Output, depth: ColorDepth
@@ -54,7 +57,7 @@ def view_screen(
     window = Window(FormattedTextControl(draw, show_cursor=False), wrap_lines=False, always_hide_cursor=True)
     app: Application[Chosen | None] = Application(
         Layout(window), key_bindings=keys, full_screen=True, input=source, output=output, color_depth=depth,
-        erase_when_done=True,
+        erase_when_done=True, refresh_interval=_REFRESH_SECONDS if state.live else None,
     )  # fmt: skip
     app.ttimeoutlen = app.timeoutlen = QUIET_SECONDS
     return app

@@ -18,8 +18,24 @@ from agent_tools.record import Value
 _SIDE_COLUMNS, _BELOW_ROWS = 110, 18
 _MAX_LIST_CELLS = 60
 # Keys of every view; a letter of an action precedes them.
-KEYS = ("up", "down", "pageup", "pagedown", "home", "end", "left", "right", "enter", "escape", "backspace", "c-c")
+KEYS = (
+    "up",
+    "down",
+    "pageup",
+    "pagedown",
+    "home",
+    "end",
+    "left",
+    "right",
+    "enter",
+    "escape",
+    "backspace",
+    "c-c",
+    "c-o",
+)
 Draw = Callable[[int], Sequence[Text]]
+# Columns of a view that is printed: lines are wrapped by whoever prints them.
+PRINTED_COLUMNS = 10_000
 
 
 class ViewItem(Value):
@@ -28,7 +44,7 @@ class ViewItem(Value):
     label: what it is. about: more of it, muted, in a second column. line: the row in a printed list, if it differs.
     mark, style: a symbol before it and its colour.
     section: the heading that it stands under.
-    detail: draws more about it, for a number of columns.
+    detail: draws more about it, for a number of columns. live: it changes while it is looked at.
     """
 
     label: str
@@ -38,14 +54,22 @@ class ViewItem(Value):
     style: str = ""
     section: str = ""
     detail: Draw | None = None
+    live: bool = False
 
 
 class ViewAction(Value):
-    """A key that closes the view, for its opener to act on the chosen item. on: items that it is offered for."""
+    """A key that closes the view, for its opener to act on the chosen item.
+
+    on: returns True for an item that it is offered for; None: for all.
+    """
 
     key: str
     label: str
-    on: Callable[[int], bool] = lambda index: True
+    on: Callable[[int], bool] | None = None
+
+    def suits(self, index: int) -> bool:
+        """Return True if the key is offered for an item."""
+        return index >= 0 and (self.on is None or self.on(index))
 
 
 class View(Value):
@@ -55,7 +79,7 @@ class View(Value):
     items: the list. empty: what stands there without items.
     actions: keys of its own; that of "enter" replaces opening the detail.
     whole: the detail is shown in the whole window, as it is long.
-    at: the item that is chosen at first.
+    at: the item that is chosen at first. opened: its detail is shown at first.
     """
 
     title: str
@@ -65,6 +89,7 @@ class View(Value):
     actions: tuple[ViewAction, ...] = ()
     whole: bool = False
     at: int = 0
+    opened: bool = False
 
     def printed(self, width: int) -> Iterator[Text]:
         """Yield the view as lines for a printed list."""
@@ -92,10 +117,13 @@ class ViewState:
 
     def __init__(self, view: View) -> None:
         self.view = view
+        self.live = any(item.live for item in view.items)
         self.filter = ""
         self.filtering = False
         self._at, self._scroll = view.at, 0
-        self._open = not view.items
+        self._open = not view.items or view.opened
+        # Nothing but the detail was looked at.
+        self._peeking = view.opened
         self._lines: tuple[tuple[int, int], list[Text]] = ((-1, -1), [])
         self._page = 10
 
@@ -116,27 +144,32 @@ class ViewState:
         """Take a key. Return how the view is left, True if it is closed, False if it stays."""
         if self.filtering and self._type(key):
             return False
-        action = next((a for a in self.view.actions if a.key == key and self.index >= 0 and a.on(self.index)), None)
+        action = next((a for a in self.view.actions if a.key == key and a.suits(self.index)), None)
         if action is not None and (not self._open or key != "enter"):
             return Chosen(key, self.index)
-        if key in ("escape", "q", "left", "backspace"):
-            if self._open and self.view.items:
-                self._open, self._scroll = False, 0
-                return False
-            if self.filter and key != "q":
-                self.filter, self._at = "", 0
-                return False
-            return key in ("escape", "q")
+        if key in ("escape", "left", "backspace"):
+            return self._back(key)
         if key == "/" and self.view.items:
             self._open, self.filtering = False, True
         elif key in ("enter", "right") and not self._open and self.index >= 0:
             self._open, self._scroll = self.view.items[self.index].detail is not None, 0
-        elif key in ("n", "p") and self.view.items:
+        elif key in ("n", "p", "c-o") and self.view.items:
             self._move(1 if key == "n" else -1)
             self._scroll = 0
         else:
             self._go(key)
-        return key == "c-c"
+        return key in ("q", "c-c")
+
+    def _back(self, key: str) -> bool:
+        """Go back from the detail to the list, and from what the filter leaves to all; return True to close."""
+        if self._open and self.view.items and not (key == "escape" and self._peeking):
+            self._open, self._scroll = False, 0
+        elif self.filter and not self._open:
+            self.filter, self._at = "", 0
+        else:
+            return key == "escape"
+        self._peeking = False
+        return False
 
     def _type(self, key: str) -> bool:
         """Change the filter; return False for a key that is none of it."""
@@ -198,13 +231,14 @@ class ViewState:
         else:
             keys = [("↑↓", "scroll" if self._open else "move")]
             own = [(a.key.capitalize() if len(a.key) > 1 else a.key, a.label) for a in view.actions
-                   if index >= 0 and a.on(index) and not (self._open and a.key == "enter")]  # fmt: skip
+                   if a.suits(index) and not (self._open and a.key == "enter")]  # fmt: skip
             opens = not self._open and index >= 0 and view.items[index].detail and not any(k == "Enter" for k, _ in own)
             keys += [("Enter", "open")] if opens else []
             keys += own
             keys += [("n p", "next, previous")] if self._open and len(view.items) > 1 else []
             keys += [("/", "filter")] if len(view.items) > 5 and not self._open else []
-            keys += [("q", "back" if self._open and view.items else "close")]
+            keys += [("←", "all")] if self._open and view.items else []
+            keys += [("q", "close")]
         line = Text()
         for key, label in keys:
             part = Text(" · ", STYLES["dim"]) if line else Text()
@@ -230,16 +264,16 @@ class ViewState:
             left = min(_MAX_LIST_CELLS, width // 2)
             return [*above, *_beside(self._list(left - 2, room), self._detail(width - left), left, room)]
         if detailed and room >= _BELOW_ROWS - 4:
-            most = room // 2 if len(self.shown) > room // 2 else len(self.shown) + 1
-            rows = self._list(width, most)
+            # The detail has at most half of the rows, and stays where it is while the list is walked through.
+            rows = self._list(width, room - room // 2 - 1)
             return [*above, *rows, styled("─" * width, "dim"), *self._detail(width)[: room - len(rows) - 1]]
         return [*above, *self._list(width, room)]
 
     def _detail(self, width: int) -> list[Text]:
         """Return the lines of the chosen item, or of a view without items."""
         where = self.index, width
-        if self._lines[0] != where:
-            item = self.view.items[where[0]] if where[0] >= 0 else None
+        item = self.view.items[where[0]] if where[0] >= 0 else None
+        if self._lines[0] != where or (item is not None and item.live):
             draw = item.detail if item is not None else self.view.text
             self._lines = where, list(draw(width)) if draw is not None else []
         return self._lines[1]
@@ -247,9 +281,9 @@ class ViewState:
     def _list(self, width: int, room: int) -> list[Text]:
         """Return rows of the list around the chosen item, below the headings of their sections."""
         view, chosen = self.view, self.index
-        column = min(max((len(view.items[n].label) for n in self.shown), default=0), max(width // 2, width - 40)) + 4
+        column = min(max((len(view.items[n].label) for n in self.shown), default=0), width * 2 // 5) + 4
         rows: list[Text] = []
-        at, section = 0, ""
+        at, section, marked = 0, "", any(item.mark.strip() for item in view.items)
         for index in self.shown:
             item = view.items[index]
             if item.section and item.section != section:
@@ -257,21 +291,23 @@ class ViewState:
                 rows += [*([Text()] if rows else []), styled(section, "verb")]
             if index == chosen:
                 at = len(rows)
-            rows.append(_item_row(item, column, width, chosen=index == chosen))
+            rows.append(_item_row(item, column, width, chosen=index == chosen, marked=marked))
         first = max(0, min(at - room // 2, len(rows) - room))
         return rows[first : first + room]
 
 
-def _item_row(item: ViewItem, column: int, width: int, *, chosen: bool) -> Text:
-    mark, label = ("❯", "accent") if chosen else (item.mark, "")
-    row = Text().append_text(styled(f"{mark} ", "accent" if chosen else item.style))
-    room = width - 2
+def _item_row(item: ViewItem, column: int, width: int, *, chosen: bool, marked: bool) -> Text:
+    """Return a row of the list. column: cells of the labels and the space behind. marked: there are marks."""
+    label = "accent" if chosen else ""
+    row = Text().append_text(styled("❯ " if chosen else "  ", "accent"))
+    if marked:
+        row.append_text(styled(f"{item.mark} ", item.style))
+    before, room = row.cell_len, width - row.cell_len
     if not item.about:
         return row.append_text(styled(truncate_cells(item.label, room), label))
-    name = truncate_cells(item.label, min(column - 4, room))
-    row.append_text(styled(name, label))
-    pad = max(column - 2 - row.cell_len + 2, 2)
-    rest = truncate_cells(item.about, room - (row.cell_len - 2) - pad)
+    row.append_text(styled(truncate_cells(item.label, min(column - 4, room)), label))
+    pad = max(column - 2 - (row.cell_len - before), 2)
+    rest = truncate_cells(item.about, width - row.cell_len - pad)
     return row.append(" " * pad).append_text(styled(rest, "dim")) if rest else row
 
 

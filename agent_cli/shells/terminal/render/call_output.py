@@ -46,7 +46,7 @@ class RunningOutput:
         self.end.append(line)
 
     def close(self, most: int) -> list[str]:
-        """Return the lines to show: `most` of the first and the last with what is left out, or all if it is one more."""
+        """Return `most` lines to show, one of which says what is left out; all if it is only one more."""
         if self.partial:
             self._line(self.partial)
         if self.count <= most + 1:

@@ -29,7 +29,7 @@ from agent_cli.kernel.session.live import LiveSession, ViewChange
 from agent_cli.kernel.session.view_entries import CallView
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS, display_lines
-from agent_cli.shells.terminal.render.console import MARGIN, STYLES, styled
+from agent_cli.shells.terminal.render.console import MARGIN, styled
 from agent_cli.shells.terminal.render.writer import Outcome, Writer, call_title
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import tool_traits
@@ -259,7 +259,7 @@ class EventRenderer:
             self._told_of_paused = True
             return
         if set(before) != {item.content for item in items}:
-            self._out.step(Text("☰ ", STYLES["dim"]).append_text(call_title(f"Plan of {counted(len(items), 'step')}")))
+            self._out.step(Text("≡ ").append_text(call_title(f"Plan of {counted(len(items), 'step')}")))
             self._out.change(list(display_lines(TodoView(items))))
             return
         for item in items:

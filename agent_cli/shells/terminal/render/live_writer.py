@@ -102,7 +102,7 @@ class LiveWriter(Writer):
         super().answer(text)
 
     def say(self, text: str, style: str = "") -> None:
-        """Write a note in the margin of text, wrapped by words; an empty one (for terminals that printed ^C) is dropped."""
+        """Write a note, wrapped by words; an empty one (for terminals that printed ^C) is dropped."""
         self.settle()
         for line in text.split("\n") if text else ():
             shown = line if line.startswith(MARGIN) else f"{MARGIN}{line}"
@@ -134,7 +134,7 @@ class LiveWriter(Writer):
 
     def needs_gap(self, kind: str) -> bool:
         """Return True if a blank row stands between the row above and a row of this kind."""
-        tight = self._kind == kind and kind in ("text", "note", "call")
+        tight = self._kind == kind and kind in ("text", "note", "call", "command")
         return bool(self._kind) and not tight and kind != "rows"
 
     def _separate(self, kind: str) -> None:
@@ -208,6 +208,14 @@ class LiveWriter(Writer):
         """Write a step of the plan."""
         self.settle()
         self._put("call", line)
+
+    def command(self, text: str) -> None:
+        """Write a command of the user; its output follows below it."""
+        for number, row in enumerate(wrap_words(f"{MARGIN}{text}", self.console, "dim")):
+            if not number:
+                row = Text().append_text(styled("> ", "accent")).append_text(row[len(MARGIN) :])
+            self._put("rows" if number else "command", row)
+        self._kind = "command"
 
     def close(self, outcome: Outcome, facts: Sequence[tuple[str, str]]) -> None:
         self.settle()
