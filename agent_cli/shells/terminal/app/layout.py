@@ -26,7 +26,6 @@ from agent_cli.shells.terminal.app.protocol import LiveScreen
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.app.typed_text import WrapAtSpaces, count_typed_rows
 from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
-from agent_cli.shells.terminal.render.call_output import TAIL_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.results import TodoItem
@@ -326,7 +325,7 @@ def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[
 def _tail(live: LiveScreen, room: int) -> list[str]:
     """Return the end of the answer or thought, and the running calls."""
     writer = live.transcript.writer
-    rows = [*writer.running(str(live.marker)), *writer.tail()[-TAIL_ROWS - 1 :]]
+    rows = [*writer.running(str(live.marker)), *writer.tail()]
     return rows[-room:] if room > 0 else []
 
 

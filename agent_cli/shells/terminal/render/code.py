@@ -118,13 +118,15 @@ class Highlighter:
         self._stack, self._closing = saved
         return text
 
-    def _read(self, line: str) -> list[Found]:
+    def _read(self, line: str) -> Iterable[Found]:
         """Return the tokens of a line. A comment that it leaves open goes on in the next ones."""
+        if "/*" not in line and "<!--" not in line:
+            return self._tokens(f"{line}\n")
         before = list(self._stack)
         found = list(self._tokens(f"{line}\n"))
-        opening, closing = next(((a, b) for a, b in _COMMENTS if a in line), ("", ""))
-        at = line.rfind(opening) if opening else -1
-        if at < 0 or closing in line[at + len(opening) :] or not _knows_comment(self._lexer, opening, closing):
+        opening, closing = _COMMENTS["/*" not in line]
+        at = line.rfind(opening)
+        if closing in line[at + len(opening) :] or not _knows_comment(self._lexer, opening, closing):
             return found
         start, kind = next(((s, kind) for s, kind, value in found if s <= at < s + len(value)), (at, Token.Text))
         # The lexer may know comments that have no end yet, and have a state for them or not.
