@@ -208,11 +208,19 @@ def test_a_check_that_another_program_fails_is_not_hidden_by_one_that_passes(roo
     failing.write_text("#!/bin/sh\nexit 1\n")
     tools.write_text("0\n")
     lines = ("pytest", "ruff check .", "mypy | cat")
-    assert check(world_with(root, *(call("Bash", command=c) for c in lines))) == "`pytest` failed (exit 1)"
-    (root / "bin" / "python3").write_text("#!/bin/sh\nexit 0\n")
-    lines = ("pytest", "ruff check .", "python3 -m pytest tests")
     verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
-    assert verified == "`python3 -m pytest tests` passed"
+    assert verified == "`ruff check .`, `mypy | cat` passed, `pytest` failed (exit 1)"
+    (root / "bin" / "python3").write_text("#!/bin/sh\nexit 0\n")
+    lines = ("pytest -x tests/test_a.py", "ruff check .", "python3 -m pytest -q tests 2>&1 | tail -5")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`ruff check .`, `python3 -m pytest -q tests 2>&1 | tail -5` passed"
+
+
+def test_a_part_that_passes_does_not_hide_that_the_whole_failed(root: Path, tools: Path) -> None:
+    (root / "bin" / "pytest").write_text('#!/bin/sh\n[ "$1" = tests/test_b.py ]\n')
+    lines = ("pytest tests", "pytest tests/test_b.py")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`pytest tests/test_b.py` passed, `pytest tests` failed (exit 1)"
 
 
 def test_a_program_that_is_missing_is_no_failure_to_look_into(root: Path, tools: Path) -> None:
@@ -221,7 +229,7 @@ def test_a_program_that_is_missing_is_no_failure_to_look_into(root: Path, tools:
     assert not any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
     tools.write_text("1\n")
     failing = world_with(root, call("Bash", command="pytest"), call("Bash", command="no-such-folder/mypy"))
-    assert check(failing) == "`pytest` failed (exit 1)"
+    assert check(failing) == "`pytest` failed (exit 1), `no-such-folder/mypy` could not run (exit 127)"
 
 
 def test_an_undecided_run_replaces_what_was_known(root: Path, tools: Path) -> None:

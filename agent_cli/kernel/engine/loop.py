@@ -353,7 +353,7 @@ def _complete(
         text=_with_unrepeated(turn, turn.cut_text + answer.text) if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=turn.left_open,
-        verified=_describe_verification(turn),
+        verified=turn.checks.describe(),
     )
 
 
@@ -454,7 +454,7 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
         plan_unfinished=turn.left_open,
-        verified=_describe_verification(turn),
+        verified=turn.checks.describe(),
         changed_files=turn.checks.wrote,
     )
 
@@ -473,11 +473,3 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
     step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
     return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
-
-
-def _describe_verification(turn: Turn) -> str:
-    """Describe which command verified the work, and how it ended; "" for none."""
-    check = turn.checks.last
-    if check is None:
-        return ""
-    return f"{check}{', but files were changed after it' if turn.checks.changed_since else ''}"

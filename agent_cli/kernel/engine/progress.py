@@ -21,7 +21,7 @@ from agent_cli.kernel.engine.types import PreparedCall
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.kernel.results import Cap, Check, Limits, Spent
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.lazy import lazy_imports
+from agent_tools.lazy import lazy_imports, lazy_pattern
 from agent_tools.results import CommandOutput, Note, TodoItem
 
 with lazy_imports():
@@ -85,6 +85,21 @@ def reminder(plan: Sequence[TodoItem], goal: str, template: str) -> str:
     return "\n\n" + template.format(goal=goal, plan=format_plan(plan)) if goal else ""
 
 
+# Parts of a command that do not change what it checks.
+_IDLE_WORDS = lazy_pattern(r"2>&1|\|\s*(?:tail|head|cat|grep)\b.*|(?:^|(?<=\s))(?:python[\d.]* -m |-[qvx]+(?=\s|$))")
+
+
+def _covers(check: Check, other: Check) -> bool:
+    """Return True if a check that passed makes another one obsolete: it checks the same or more, with fewer words."""
+    words, others = (_IDLE_WORDS.sub(" ", each.command).split() for each in (check, other))
+    paths = [word.partition("::")[0] for word in others]
+
+    def within(word: str) -> bool:
+        return word in others or any(p == word or p.startswith(f"{word.rstrip('/')}/") for p in paths)
+
+    return check.passed and all(map(within, words))
+
+
 class CheckTracker:
     """The last check of a turn, and whether files changed after it.
 
@@ -94,6 +109,8 @@ class CheckTracker:
     def __init__(self, more: Sequence[str], before: Spent) -> None:
         self._more = tuple(more)
         self.last = before.check
+        # The latest outcome of each check, by its command, in the order in which they first ran.
+        self._outcomes = {check.command: check for check in before.checks}
         self.changed_since = before.changed_since
         self.wrote = before.wrote
 
@@ -109,7 +126,7 @@ class CheckTracker:
             ended = checks.evaluate_check(*result.display.ended, more=self._more)
             # Files changed while it ran count as changed after it.
             if ended and self.last and not self.last.decided and self.last.command == ended.command:
-                self.last = ended
+                self.last = self._outcomes[ended.command] = ended
         return result
 
     def _ran(self, command: str, result: ToolResult) -> ToolResult:
@@ -127,9 +144,36 @@ class CheckTracker:
         noted = f"{shown.note}; {note}" if shown.note else note
         return result.replace(text=f"{result.text}\n[{note}]", display=shown.replace(note=noted, check_failed=True))
 
+    @property
+    def ran(self) -> tuple[Check, ...]:
+        """The checks that ran, each with its latest outcome, without those that a wider one has covered since."""
+        checks = tuple(self._outcomes.values())
+        return tuple(check for check in checks if check.passed or not any(_covers(other, check) for other in checks))
+
+    def describe(self) -> str:
+        """Describe the checks that ran, and how they ended; "" for none. Those that passed come first."""
+        passed = [f"`{check.command}`" for check in self.ran if check.passed]
+        words = [f"{', '.join(passed)} passed"] if passed else []
+        words += [str(check) for check in self.ran if not check.passed]
+        since = ", but files were changed after it" if len(self.ran) == 1 else ", but files were changed after that"
+        return f"{', '.join(words)}{since if self.changed_since else ''}" if words else ""
+
+    def record_own(self, check: Check) -> None:
+        """Record the check that the program has run after the turn."""
+        self._note(check)
+        self.last, self.changed_since = check, False
+
+    def _note(self, check: Check) -> None:
+        # A run of the same programs whose outcome is unknown makes what was known doubtful.
+        for command, other in list(self._outcomes.items()):
+            if command == check.command or (not check.decided and {*other.programs} <= {*check.programs}):
+                del self._outcomes[command]
+        self._outcomes[check.command] = check
+
     def _record(self, check: Check | None) -> None:
         if check is None:
             return
+        self._note(check)
         before = self.last
         other = before and before.programs and not set(before.programs) & set(check.programs)
         if before and before.failed and before.started and (not check.started or (other and not check.failed)):

@@ -374,6 +374,7 @@ class Turn:
             actions=tuple(self.actions),
             denied=tuple(self.denials),
             check=self.checks.last,
+            checks=self.checks.ran,
             changed_since=self.checks.changed_since,
             wrote=self.checks.wrote,
             plan_touched=self.plan_touched,

@@ -314,7 +314,7 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     )  # fmt: skip
     if ending.cause == "interrupted":
         raise CancelledError
-    turn.checks.last, turn.checks.changed_since = _check_result(turn, command, code), False
+    turn.checks.record_own(_check_result(turn, command, code))
     turn.nudges["verify"] = 1
     if code == 0:
         return None
