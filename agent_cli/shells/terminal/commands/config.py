@@ -127,7 +127,7 @@ def _item(layers: Layers, section: str, key: str, value: Any, default: Any, hint
     facts += [("one of", ", ".join(options))] if (options := _options(hint)) else []
 
     def draw(width: int) -> list[Text]:
-        rows = [*prose_lines(key, width, "verb"), *prose_lines(hint.__metadata__[0], width), Text()]
+        rows = [*prose_lines(key, width, "tool"), *prose_lines(hint.__metadata__[0], width), Text()]
         return rows + [row for name, text in facts for row in prose_lines(f"{name:<9}{text}", width, "dim")]
 
     about = f"{shorten(_shown(value), 24):<12}  {hint.__metadata__[0]}"

@@ -107,7 +107,7 @@ def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
 def _job_lines(job: Job, width: int) -> list[Text]:
     """Draw the command of a job and the end of its output, the latest first to be seen."""
     output = escape_controls(job.latest(_TAIL_BYTES)).rstrip("\n")
-    command = prose_lines(one_line(job.command), width, "verb")
+    command = prose_lines(one_line(job.command), width, "tool")
     return [*command, styled(_describe_state(job), "dim"), Text(), *prose_lines(output or "(no output yet)", width)]
 
 

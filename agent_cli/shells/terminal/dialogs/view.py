@@ -214,7 +214,7 @@ class ViewState:
 
     def _title(self, width: int) -> Text:
         view, shown = self.view, self.shown
-        title = Text().append_text(styled(view.title, "verb"))
+        title = Text().append_text(styled(view.title, "tool"))
         item = view.items[self.index] if self._open and self.index >= 0 else None
         if item is not None:
             title.append_text(styled(f" · {item.label}"))
@@ -288,7 +288,7 @@ class ViewState:
             item = view.items[index]
             if item.section and item.section != section:
                 section = item.section
-                rows += [*([Text()] if rows else []), styled(section, "verb")]
+                rows += [*([Text()] if rows else []), styled(section, "tool")]
             if index == chosen:
                 at = len(rows)
             rows.append(_item_row(item, column, width, chosen=index == chosen, marked=marked))

@@ -19,7 +19,7 @@ from agent_cli.kernel.run_environment import has_color, has_styles
 from agent_tools.text import escape_controls
 
 STYLES = {
-    "verb": "bold",
+    "tool": "bold",
     "accent": "blue",
     "warn": "yellow",
     "dim": "dim",

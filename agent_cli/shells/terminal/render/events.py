@@ -25,6 +25,7 @@ from agent_cli.kernel.events import (
 from agent_cli.kernel.messages import CONTINUE_CUT
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.results import Failure
+from agent_cli.kernel.runtime.edit_call import taken_parts
 from agent_cli.kernel.session.live import LiveSession, ViewChange
 from agent_cli.kernel.session.view_entries import CallView
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
@@ -80,13 +81,15 @@ def limit_message(reason: str) -> str:
 
 
 def approval_words(event: ApprovalResolved, summary: str = "") -> str:
-    """Describe a user's approval in a few words. summary: of the call, next to which its command is not repeated."""
-    if event.mode:
-        return "✓ allowed, and all edits this session"
+    """Describe what a user has decided besides the approval of the call; "" for nothing.
+
+    summary: of the call, next to which its command is not repeated.
+    """
     command = summary.partition(": ")[2]
     what = "exactly this" if command and (event.rule or "").partition("(")[2] == f"{command})" else event.rule
-    text = f", always: {what}" if event.rule else ""
-    return f"✓ allowed{text}{f' ({event.reason})' if event.reason else ''}"
+    words = [f"only {parts}"] if (parts := taken_parts(event.change)) else []
+    words += ["all edits this session" if event.mode else f"always: {what}" if event.rule else ""]
+    return " · ".join(filter(None, [*words, event.reason]))
 
 
 def failure_advice(failure: Failure) -> str:
@@ -239,11 +242,8 @@ class EventRenderer:
             self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
 
     def _begin(self, call: CallView) -> None:
-        verdict, title, words = call.answer, _title(call), ""
-        if isinstance(verdict, ApprovalResolved) and verdict.decision == "approve" and verdict.by == "person":
-            words = f" {approval_words(verdict, title)}" if not self.questions_stay else ""
         if not self._is_plan(call):
-            self._out.begin(call.call_id, f"{title}{words}", tool_traits(call.tool).explores)
+            self._out.begin(call.call_id, _title(call), tool_traits(call.tool).explores)
 
     def _is_plan(self, call: CallView) -> bool:
         """Return True if a call only changes the plan, which has rows of its own."""
@@ -308,8 +308,12 @@ class EventRenderer:
             self._out.rows(rows)
 
     def _annotate_result(self, call: CallView, brief: str) -> str:
-        """Return the short result of a call, to which a front end may add."""
-        return brief
+        """Return the short result of a call, with what the user decided about it, unless the question shows that."""
+        verdict = call.answer
+        if self.questions_stay or not isinstance(verdict, ApprovalResolved):
+            return brief
+        words = approval_words(verdict, _title(call)) if (verdict.decision, verdict.by) == ("approve", "person") else ""
+        return " · ".join(filter(None, (brief, words)))
 
     def _rows_of(self, display: Display) -> Iterator[Text]:
         if self._out.words:

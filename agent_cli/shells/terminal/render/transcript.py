@@ -81,7 +81,7 @@ class Transcript(EventRenderer):
             super()._nested(agent, task, change)
 
     def _annotate_result(self, call: CallView, brief: str) -> str:
-        return " · ".join(filter(None, (brief, *_facts(call))))
+        return " · ".join(filter(None, (super()._annotate_result(call, brief), *_facts(call))))
 
     def status(self) -> str:
         """Describe the current activity."""

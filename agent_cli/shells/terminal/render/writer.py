@@ -43,7 +43,7 @@ _COUNTS = re.compile(r"\(\+(\d+) -(\d+)\)$")
 def call_title(text: str) -> Text:
     """Return the title of a call with its verb in bold, and the counts of a change in the colours of a diff."""
     verb, space, rest = text.partition(" ")
-    title = Text().append_text(styled(verb, "verb"))
+    title = Text().append_text(styled(verb, "tool"))
     if (counts := _COUNTS.search(rest)) is None:
         return title.append_text(styled(space + rest))
     title.append_text(styled(space + rest[: counts.start()]))
