@@ -27,7 +27,7 @@ from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.models.base import ModelError
-from agent_cli.shells.terminal.dialogs.view import View, bar, prose_lines
+from agent_cli.shells.terminal.dialogs.view import View, bar, is_printed, prose_lines
 from agent_cli.shells.terminal.render.ansi import truncate_cells
 from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.slash import SlashContext, slash
@@ -67,29 +67,36 @@ def _context(ctx: SlashContext, words: str) -> None:
     notes = [f"compacted {counted(len(made) - cleared, 'time')}"] if len(made) > cleared else []
     notes += [f"old results cleared {counted(cleared, 'time')}"] if cleared else []
     notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
-    ctx.show_view(View("Context", lambda width: [*context_lines(found, width), *map(styled, notes)]))
+    ctx.show_view(
+        View("Context", lambda width: [*context_lines(found, width), *([styled(", ".join(notes))] if notes else [])])
+    )
 
 
 def context_lines(found: ContextUsage, width: int) -> list[Text]:
     """Draw what fills the window: all of it as one bar, and each part with its name, number and own bar."""
     measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
-    whole = found.size or found.used or 1
+    whole = max(found.size or 0, found.used, 1)
     if found.size:
         head = f"{found.used:,} of {found.size:,} tokens, {_percent(found.used, found.size)} ({measured})"
     else:
         head = f"{found.used:,} tokens ({measured}); this model's window is not known (context_window)"
+    if is_printed(width):
+        head = f"context: {head}"
     room = min(width, MAX_BAR_CELLS)
     parts = [(name, count, PART_STYLES[name]) for name, count in found.parts]
-    lines = [*prose_lines(head, width), Text(), bar([(count, style) for _, count, style in parts], whole, room), Text()]
+    lines = prose_lines(head, width)
+    if not is_printed(width):
+        lines += [Text(), bar([(count, style) for _, count, style in parts], whole, room), Text()]
     rows = [*parts, *([("free", found.free or 0, "dim")] if found.size else [])]
     for name, count, style in rows:
-        share = f"{_percent(count, whole):>6}" if found.size else ""
-        line = Text().append_text(styled("■ ", style)).append_text(styled(f"{name:<14}{count:>10,}  {share}"))
-        size = room - line.cell_len - 2
+        share = f"{_percent(count, found.size):>6}" if found.size else ""
+        line = Text("  ") if is_printed(width) else styled("■ ", style)
+        line = Text().append_text(line).append_text(styled(f"{name:<14}{count:>10,}  {share}"))
+        size = 0 if is_printed(width) else room - line.cell_len - 2
         lines.append(line.append("  ").append_text(bar([(count, style)], whole, size)) if size >= 10 else line)
     if found.limit:
-        at = _percent(found.limit, whole)
-        lines += [Text(), *prose_lines(f"it is compacted at {found.limit:,} tokens ({at})", width, "dim")]
+        at = _percent(found.limit, found.size or whole)
+        lines += [*_gap(width), *prose_lines(f"it is compacted at {found.limit:,} tokens ({at})", width, "dim")]
     return lines
 
 
@@ -160,7 +167,7 @@ def cost_lines(found: SessionView, width: int, *, every: bool) -> list[Text]:
     """Draw the usage of a session: in all, by model and by turn, each with a bar. every: all turns, not the latest."""
     lines = prose_lines(f"session: {format_usage(found.usage)}", width)
     if len(found.models) > 1:
-        lines += [Text(), *_bars([(model, usage, "") for model, usage in found.models.items()], width)]
+        lines += [*_gap(width), *_bars([(model, usage, "") for model, usage in found.models.items()], width)]
     turns = [turn for turn in found.turns if not turn.copied]
     if len(turns) < 2:
         return lines
@@ -168,12 +175,18 @@ def cost_lines(found: SessionView, width: int, *, every: bool) -> list[Text]:
     rows = [(f"turn {n}", turn.usage, user_text(turn.query)) for n, turn in enumerate(turns[first:], first + 1)]
     if first:
         before = sum((turn.usage for turn in turns[:first]), Usage())
-        rows.insert(0, (f"turns 1 to {first}", before, "/cost all shows each"))
-    return [*lines, Text(), *_bars(rows, width)]
+        rows.insert(0, (f"turns 1 to {first}", before, "(/cost all shows each)"))
+    return [*lines, *_gap(width), *_bars(rows, width)]
+
+
+def _gap(width: int) -> list[Text]:
+    return [] if is_printed(width) else [Text()]
 
 
 def _bars(rows: Sequence[tuple[str, Usage, str]], width: int) -> list[Text]:
     """Draw usages as bars, by cost if all costs are known, else by tokens; each with its name, and what it was for."""
+    if is_printed(width):
+        return [styled(f"  {name}: {format_usage(usage)}  {shorten(what, 50)}".rstrip()) for name, usage, what in rows]
     priced = all(usage.reliable for _, usage, _ in rows) and any(usage.cost for _, usage, _ in rows)
     sizes = [usage.cost if priced else usage.input + usage.output for _, usage, _ in rows]
     column = min(max(len(name) for name, _, _ in rows), 30)

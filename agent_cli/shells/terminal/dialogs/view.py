@@ -38,6 +38,11 @@ Draw = Callable[[int], Sequence[Text]]
 PRINTED_COLUMNS = 10_000
 
 
+def is_printed(width: int) -> bool:
+    """Return True if a view of this width is printed as text, without what is only to be looked at."""
+    return width >= PRINTED_COLUMNS
+
+
 class ViewItem(Value):
     """A row of the list.
 

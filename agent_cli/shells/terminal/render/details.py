@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from agent_cli.kernel.messages import CONTINUE_CUT, AssistantMessage, user_text
+from agent_cli.kernel.messages import AssistantMessage, is_user_message, user_text
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.session.live import ViewChange
 from agent_cli.kernel.session.view_entries import CallStatus, CallView
@@ -49,7 +49,7 @@ class Entry:
         return ViewItem(_title(call.summary), brief, mark=mark, style=style, detail=self._call_lines, live=True)
 
     def _text_lines(self, width: int) -> list[Text]:
-        return prose_lines(self.text, width, "dim" if self.style == "dim" else "")
+        return prose_lines(self.text, width, "dim" if self.mark == "·" else "")
 
     def _call_lines(self, width: int) -> list[Text]:
         return [row for line in self.lines(width) for row in _wrapped(line, width)]
@@ -106,9 +106,10 @@ class Details:
         if change.kind in ("message", "answer", "answered") and self._thought:
             self._entries.append(Entry(None, self._thought.strip()))
             self._thought = ""
-        if change.kind in ("message", "answer") and (text := event.message.text.strip()) and text != CONTINUE_CUT:
-            mine = change.kind == "message"
-            self._entries.append(Entry(None, user_text(text) if mine else text, ">" if mine else " ", "accent"))
+        if change.kind == "message" and is_user_message(event.message):
+            self._entries.append(Entry(None, user_text(event.message.text), ">", "accent"))
+        elif change.kind == "answer" and event.message.text.strip():
+            self._entries.append(Entry(None, event.message.text.strip(), " "))
         elif call is not None and self._is_new(change.kind, call):
             self._entries.append(Entry(call))
 

@@ -255,7 +255,7 @@ class EventRenderer:
         done = sum(item.status in ("completed", "cancelled") for item in items)
         if paused:
             if not self._told_of_paused:
-                self._say(f"  an earlier plan is paused: {done} of {counted(len(items), 'step')} done (/todos)", "dim")
+                self._say("  an earlier plan is paused (/todos shows it)", "dim")
             self._told_of_paused = True
             return
         if set(before) != {item.content for item in items}:
@@ -338,7 +338,7 @@ class EventRenderer:
             for call in unrun[:1]:
                 title = _title(call) if len(unrun) == 1 else f"{len(unrun)} calls"
                 self._out.begin(call.call_id, title)
-                self._out.end(call.call_id, "not run", "slip")
+                self._out.end(call.call_id, "not run", "skipped")
             # After the ^C that the terminal printed.
             self._say("")
         elif event.failure is not None:

@@ -177,9 +177,9 @@ class LiveWriter(Writer):
                 self._put("rows", row)
 
     def _put_call(self, title: str, result: str, outcome: Outcome) -> None:
-        """Write the row of a call; of a slip never more than one."""
+        """Write the row of a call; of one that changed nothing never more than one."""
         mark, style = CALL_MARKS[outcome]
-        if outcome == "slip":
+        if outcome in ("slip", "skipped"):
             text = truncate_cells(f"{title} · {result}" if result else title, self.console.width - 3)
             self._put("call", styled(f"{mark} {text}", style))
             return

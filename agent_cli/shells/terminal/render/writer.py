@@ -26,14 +26,15 @@ with lazy_imports():
 _MAX_THOUGHT_CHARS = 2_000
 # Lines of a running call's output that are written.
 _MAX_OUTPUT_LINES = 20
-# Marks of a call: symbol and style. "slip": a mistake of the model, which it has been told.
-Outcome = Literal["running", "done", "failed", "denied", "slip"]
+# Marks of a call: symbol and style. "slip": a mistake of the model, which it has been told; "skipped": it did not run.
+Outcome = Literal["running", "done", "failed", "denied", "slip", "skipped"]
 CALL_MARKS: dict[Outcome, tuple[str, str]] = {
     "running": ("●", ""),
     "done": ("●", "good"),
     "failed": ("✗", "bad"),
     "denied": ("⊘", "bad"),
     "slip": ("✗", "dim"),
+    "skipped": ("⊘", "dim"),
 }
 
 
@@ -115,7 +116,8 @@ class Writer:
         """
         self.settle()
         mark = "tool:" if self.words else CALL_MARKS["running"][0]
-        self.console.print(Text(f"{mark} ").append_text(call_title(text)), end="")
+        title = styled(text) if self.words else call_title(text)
+        self.console.print(Text(f"{mark} ").append_text(title), end="")
         self.console.file.flush()
         self._open = key
 
