@@ -438,8 +438,10 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = Fal
 def _estimate_usage(turn: Turn, draft: AnswerDraft) -> Usage:
     """Estimate the usage of an answer that broke off before the provider reported it."""
     window = turn.deps.state.window
-    sent = measure.used_tokens(window, turn.options, turn.history)
-    return Usage(sent, measure.scaled(window, draft.tokens), estimated=True)
+    sent, report = measure.used_tokens(window, turn.options, turn.history), window.report
+    # The request begins as the last one did.
+    read = min(sent, report.input) if report is not None and report.cached else 0
+    return Usage(sent, measure.scaled(window, draft.tokens), cache_read=read, estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: ToolTable) -> AssistantMessage:

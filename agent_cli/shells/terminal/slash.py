@@ -16,6 +16,7 @@ from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.session import Session
 from agent_cli.knowledge.commands import split_call
+from agent_cli.shells.terminal.dialogs.view import Chosen, View
 from agent_tools.record import Value
 from agent_tools.results import Display
 from agent_tools.text import one_line
@@ -27,8 +28,14 @@ class UserOutput(Protocol):
     def say(self, text: str) -> None:
         """Show a line."""
 
-    def page(self, text: str) -> None:
+    def page(self, text: str, title: str = "") -> None:
         """Show a long text."""
+
+    def show_view(self, view: View) -> Chosen | None:
+        """Show a view until the user closes it; return how it was left. Without a live screen, its text is printed."""
+
+    def pick_from(self, view: View) -> Chosen | None:
+        """Let the user pick an item of a view; return how it was left, None if nothing was picked."""
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""

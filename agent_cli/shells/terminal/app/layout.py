@@ -21,11 +21,11 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from agent_cli.shells.terminal.app.input_line import InputLine
+from agent_cli.shells.terminal.app.input_line import PROMPT, InputLine
 from agent_cli.shells.terminal.app.protocol import LiveScreen
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.app.typed_text import WrapAtSpaces, count_typed_rows
 from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
-from agent_cli.shells.terminal.render.call_output import TAIL_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.results import TodoItem
@@ -87,7 +87,9 @@ class Marker:
         self._timer = loop.call_later(1.0 / MOVES_PER_SECOND, self.tick)
 
 
-MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU, MAX_INPUT_ROWS = 6, 4, 7, 12, 8
+MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU = 6, 4, 7, 12
+# The sign before the input line in the normal mode of vi.
+VI_PROMPT = ": "
 # Cells reserved for the current activity before anything else.
 MIN_ACTIVITY_CELLS = 24
 # Rows of a question before anything else.
@@ -197,7 +199,7 @@ def style_of(palette: Palette) -> Style:
 
 def max_input_rows(rows: int, *, open_question: bool) -> int:
     """Return the maximum rows of the input line; few while a question is open."""
-    return max(1, min(MAX_INPUT_ROWS, rows // (6 if open_question else 3)))
+    return max(1, rows // (6 if open_question else 2))
 
 
 def make_layout(
@@ -211,14 +213,18 @@ def make_layout(
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
 
     def prefix(number: int, wrap_count: int) -> StyleAndTextTuples:
-        label = f"[vi] {line.label}" if vi_navigation_mode() else line.label
+        # Another sign, and not a word that would move the text.
+        label = VI_PROMPT if vi_navigation_mode() and line.label == PROMPT else line.label
         if number == 0 and wrap_count == 0:
             return [("class:ask" if line.replying else "class:prompt", label)]
         return [("", " " * cells(label) if wrap_count or number else "")]
 
     typing = Window(
         BufferControl(
-            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_ShowInvisible()]
+            line.buffer,
+            search_buffer_control=search.control,
+            preview_search=True,
+            input_processors=[_ShowInvisible(), WrapAtSpaces(lambda: cells(line.label))],
         ),
         height=lambda: Dimension(min=1, max=typed()),
         wrap_lines=True,
@@ -266,7 +272,9 @@ def above(live: LiveScreen) -> list[Line]:
     size = live.app.screen.get_size()
     open_question, rule = live.questions.ask is not None, _rule(live)
     width = size.columns - 1
-    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=open_question))
+    typed = count_typed_rows(live.line.buffer.text, max(width - cells(live.line.label), 1))
+    typed = min(typed, max_input_rows(size.rows, open_question=open_question))
+    room = max(1, size.rows - 2 - 2 * len(rule) - typed)
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
@@ -276,17 +284,20 @@ def above(live: LiveScreen) -> list[Line]:
         # What was just queued must not seem to have vanished.
         queue_row = int(bool(live.queued) and room > MIN_QUESTION_ROWS)
         rows = [*_question(live, live.questions.ask, width, room - len(rows) - queue_row), *rows]
-    elif live.busy and len(rows) < room:
-        rows.insert(0, _status(live, width))
-    room -= len(rows)
+    status = [_status(live, width)] if live.questions.ask is None and live.busy and len(rows) < room else []
+    room -= len(rows) + len(status)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
     room -= len(queue)
     todos = _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
-    tail = _tail(live, min(room, max(2, size.rows // 3)))
-    if tail and not tail[-1] and [*todos, *queue, *rows][:1] == [_BLANK]:
-        tail.pop()
-    return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+    # One blank row above the input line, and one above the status.
+    gap = [_BLANK] if room > 1 and live.questions.ask is None else []
+    below = [*status, *todos, *queue, *rows]
+    room -= len(gap) + (bool(gap) and bool(below))
+    tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
+    if below and gap and (tail or not live.transcript.writer.blank):
+        tail = [*tail, _BLANK]
+    return [*tail, *below, *gap, *rule]
 
 
 def _rule(live: LiveScreen) -> list[Line]:
@@ -312,12 +323,10 @@ def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
-    """Return the end of the answer or thought and the running calls, followed by a blank row."""
-    answer = live.transcript.writer.tail()[-TAIL_ROWS:]
-    rows = [*answer, *live.transcript.writer.running(str(live.marker))]
-    if not rows or room < 1:
-        return []
-    return rows[-room:] if len(rows) >= room else [*rows, ""]
+    """Return the end of the answer or thought, and the running calls."""
+    writer = live.transcript.writer
+    rows = [*writer.running(str(live.marker)), *writer.tail()]
+    return rows[-room:] if room > 0 else []
 
 
 def _is_working(live: LiveScreen) -> bool:

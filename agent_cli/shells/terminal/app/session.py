@@ -34,11 +34,12 @@ from agent_cli.shells.terminal.app.worker import Printed, Sink, UserEcho
 from agent_cli.shells.terminal.commands.memory import parse_note
 from agent_cli.shells.terminal.commands.session import is_bang
 from agent_cli.shells.terminal.dialogs.model import Dialog
-from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text, show_in_pager
+from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState
+from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.line_input import run_interruptible
-from agent_cli.shells.terminal.render.ansi import count_rows, supports_links, truncate_cells
-from agent_cli.shells.terminal.render.console import make_console
+from agent_cli.shells.terminal.render.ansi import supports_links, truncate_cells
+from agent_cli.shells.terminal.render.console import MARGIN, make_console
 from agent_cli.shells.terminal.render.theme import is_multiplexer, may_ask_background
 from agent_cli.shells.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.shells.terminal.repl import LineScreen, Repl
@@ -286,10 +287,11 @@ class AppRepl(Repl):
 
         self.live.soon(put)
 
-    def page(self, text: str) -> None:
-        size = terminal_size()
-        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: show_in_pager(text)):
-            self.say(text)
+    def show_view(self, view: View) -> Chosen | None:
+        return self.live.show_view(ViewState(view))
+
+    def pick_from(self, view: View) -> Chosen | None:
+        return self.show_view(view)
 
     # The `ScreenSession` interface.
 
@@ -303,6 +305,10 @@ class AppRepl(Repl):
         if self._files is not None:
             self._files.mark_stale()
         self.live.soon(self._branch.check)
+
+    def say(self, text: str) -> None:
+        """Show lines in the margin of text."""
+        super().say("\n".join(line if line.startswith(MARGIN) else f"{MARGIN}{line}" for line in text.split("\n")))
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None
