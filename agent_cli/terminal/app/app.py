@@ -24,7 +24,16 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.key_reader import NEWLINE, KeyReader
 from agent_cli.terminal.app.keys import Controls, make_keys
-from agent_cli.terminal.app.layout import Line, Marker, above, below_input, make_layout, max_input_rows, style_of
+from agent_cli.terminal.app.layout import (
+    Line,
+    Marker,
+    above,
+    below_input,
+    make_layout,
+    max_input_rows,
+    panel_rows,
+    style_of,
+)
 from agent_cli.terminal.app.output import AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
@@ -100,6 +109,7 @@ class TerminalApp:
             layout=make_layout(
                 line,
                 self._above,
+                lambda: panel_rows(self),
                 lambda: below_input(self),
                 lambda: max_input_rows(screen.get_size().rows, open_question=self.questions.ask is not None),
                 lambda: self.app.frame_number,
@@ -190,6 +200,11 @@ class TerminalApp:
             self._frame_planned = True
             self.app.loop.call_later(max(0.0, self._frame_at + FRAME_SECONDS - self.clock()), self._tick)
 
+    def draw_now(self) -> None:
+        """Draw once the key that is handled now has had its effect."""
+        if self.app.loop is not None:
+            self.app.loop.call_soon(self._frame)
+
     def _tick(self) -> None:
         """Handle pending items for at most a slice of time, so that keys never wait, and draw."""
         loop = self.app.loop
@@ -229,6 +244,8 @@ class TerminalApp:
         return row if root is None else with_links(row, root, self.app.screen.get_size().columns)
 
     def _above(self) -> list[Line]:
+        if self.questions.write_unseen():
+            self.draw_soon()
         rows = above(self)
         self.marker.found(rows)
         return rows
@@ -319,7 +336,7 @@ class TerminalApp:
             self.send(text)
 
     def _after_key(self, sender: object) -> None:
-        self.questions.guard.key_pressed()
+        self.questions.key_pressed()
         # The key that opened a panel does not close it.
         if self._panel_keys == 1:
             self.close_panel()
@@ -327,7 +344,7 @@ class TerminalApp:
         self._save_draft()
 
     def _save_draft(self) -> None:
-        self.session.keep(self.questions.guard.without_held(self.line.draft), self.queued)
+        self.session.keep(self.line.draft, self.queued)
 
     def interrupt(self) -> None:
         """Stop the work; the conversation stays."""

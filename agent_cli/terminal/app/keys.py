@@ -75,17 +75,12 @@ def _add_answers(keys: KeyBindings, controls: Controls) -> None:
     """Bind the keys that answer an open question."""
     questions = controls.live.questions
 
-    for key in (*KEYS, EXPLAIN, VIEW, MARK):
-        acts = Condition(lambda key=key: questions.may_answer(key))  # type: ignore[misc]
-        waits = Condition(lambda key=key: questions.may_hold(key))  # type: ignore[misc]
+    for key in (*KEYS, EXPLAIN, VIEW, MARK, ","):
+        takes = Condition(lambda key=key: questions.takes(key))  # type: ignore[misc]
 
-        @keys.add(key, filter=waits & _WRITING, eager=True)
-        def _hold(event: KeyPressEvent) -> None:
-            questions.guard.hold(event.key_sequence[0].data, types=not vi_navigation_mode())
-
-        @keys.add(key, filter=acts & _WRITING, eager=True)
+        @keys.add(key, filter=takes & _WRITING, eager=True)
         def _answer(event: KeyPressEvent) -> None:
-            questions.answer(event.key_sequence[0].data)
+            questions.press(event.key_sequence[0].data)
 
 
 def _add_endings(keys: KeyBindings, controls: Controls) -> None:

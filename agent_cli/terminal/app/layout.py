@@ -12,19 +12,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout import (
+    BufferControl,
+    Dimension,
+    DynamicContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
-from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
+from agent_cli.terminal.app.question_panel import KEYS_ROWS, ROWS_ABOVE
+from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells
 from agent_cli.terminal.render.call_output import TAIL_ROWS
 from agent_cli.terminal.render.code import PLAN_MARKS
 from agent_cli.terminal.render.theme import Palette
@@ -90,8 +99,6 @@ class Marker:
 MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU, MAX_INPUT_ROWS = 6, 4, 7, 12, 8
 # Cells reserved for the current activity before anything else.
 MIN_ACTIVITY_CELLS = 24
-# Rows of a question before anything else.
-MIN_QUESTION_ROWS = 8
 # Rows of a window that has rules around the input line.
 MIN_RULED_ROWS = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
@@ -201,10 +208,17 @@ def max_input_rows(rows: int, *, open_question: bool) -> int:
 
 
 def make_layout(
-    line: InputLine, above: Lines, below: Lines, typed: Callable[[], int], frame: Callable[[], int]
+    line: InputLine,
+    above: Lines,
+    panel: Callable[[], tuple[Sequence[Line], int] | None],
+    below: Lines,
+    typed: Callable[[], int],
+    frame: Callable[[], int],
 ) -> Layout:
-    """Lay out three windows, none taller than its content.
+    """Lay out the windows, none taller than its content.
 
+    panel: returns the rows of the open question and the one with the cursor, if there is a question. It takes the place
+        of the input line; a draft is above it, and a reply below.
     typed: returns how many rows the input line may take.
     frame: returns the frame number; the content above and below is computed once per frame.
     """
@@ -225,7 +239,30 @@ def make_layout(
         dont_extend_height=True,
         get_line_prefix=prefix,
     )
-    return Layout(HSplit([_text(above, frame), typing, search, _text(below, frame)]), focused_element=typing)
+    top, bottom = _text(above, frame), _text(below, frame)
+    question = _text(lambda: (panel() or ((), 0))[0], frame, _PanelWindow)
+    question.line, question.row = typing, lambda: (panel() or ((), 0))[1]
+    plain, draft = HSplit([top, typing, search, bottom]), HSplit([top, typing, search, question, bottom])
+    reply, alone = HSplit([top, question, typing, search, bottom]), HSplit([top, question, bottom])
+
+    def current() -> HSplit:
+        if panel() is None:
+            return plain
+        return reply if line.replying else draft if line.buffer.text else alone
+
+    return Layout(DynamicContainer(current), focused_element=typing)
+
+
+class _PanelWindow(Window):
+    """The window of a question. While the input line is hidden, the cursor is at the highlighted choice."""
+
+    line: Window
+    row: Callable[[], int]
+
+    def write_to_screen(self, screen: Any, mouse_handlers: Any, write_position: Any, *more: Any) -> None:
+        super().write_to_screen(screen, mouse_handlers, write_position, *more)
+        if self.line not in screen.cursor_positions:
+            screen.set_cursor_position(self.line, Point(0, write_position.ypos + self.row()))
 
 
 class _ShowInvisible(Processor):
@@ -238,7 +275,10 @@ class _ShowInvisible(Processor):
         return Transformation(shown)
 
 
-def _text(lines: Lines, frame: Callable[[], int]) -> Window:
+W = TypeVar("W", bound=Window)
+
+
+def _text(lines: Lines, frame: Callable[[], int], kind: type[W] = Window) -> W:  # type: ignore[assignment]
     """Make a window of rows that are already clipped; without rows it has no height."""
     kept: tuple[int, StyleAndTextTuples, Dimension] = (-1, [], Dimension.exact(0))
 
@@ -255,38 +295,51 @@ def _text(lines: Lines, frame: Callable[[], int]) -> Window:
     def height() -> Dimension:
         return current()[2]
 
-    return Window(FormattedTextControl(lambda: current()[1]), height=height, wrap_lines=False, dont_extend_height=True)
+    return kind(FormattedTextControl(lambda: current()[1]), height=height, wrap_lines=False, dont_extend_height=True)
 
 
 def above(live: LiveScreen) -> list[Line]:
-    """Return the rows above the input line: unfinished output, plan, queue, status, or a question.
+    """Return the rows above the input line, or above a question: unfinished output, plan, queue, status.
 
-    If they do not fit, the first ones are dropped, and a question is folded.
+    If they do not fit, the first ones are dropped.
     """
     size = live.app.screen.get_size()
-    open_question, rule = live.questions.ask is not None, _rule(live)
+    question, rule = live.questions.ask is not None, _rule(live)
     width = size.columns - 1
-    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=open_question))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
+    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=question))
+    if (panel := panel_rows(live)) is not None:
+        rule = []
+        typed = min(live.line.buffer.text.count("\n") + 1, max_input_rows(size.rows, open_question=True))
+        room = max(1, size.rows - len(panel[0]) - KEYS_ROWS - (typed if live.line.buffer.text else 0))
     rows: list[Line] = []
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
-    if live.questions.ask is not None:
-        # What was just queued must not seem to have vanished.
-        queue_row = int(bool(live.queued) and room > MIN_QUESTION_ROWS)
-        rows = [*_question(live, live.questions.ask, width, room - len(rows) - queue_row), *rows]
-    elif live.busy and len(rows) < room:
+    if not question and live.busy and len(rows) < room:
         rows.insert(0, _status(live, width))
     room -= len(rows)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
     room -= len(queue)
-    todos = _plan(live, width, min(MAX_STEPS, room))
+    todos = [] if question else _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
     if tail and not tail[-1] and [*todos, *queue, *rows][:1] == [_BLANK]:
         tail.pop()
-    return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+    rows = [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+    blank = panel is not None and not rows and not live.transcript.writer.blank and len(panel[0]) < size.rows - 3
+    return [_BLANK] if blank else rows
+
+
+def panel_rows(live: LiveScreen) -> tuple[list[Line], int] | None:
+    """Return the rows of the open question, and the one with the cursor; None without a question."""
+    if (ask := live.questions.ask) is None:
+        return None
+    size, writer = live.app.screen.get_size(), live.transcript.writer
+    width, room = size.columns - 1, size.rows - ROWS_ABOVE - KEYS_ROWS
+    replying = live.line.replying
+    rows, at = ask.view.rows(writer.console, width, room, replying=replying, away=live.questions.away)
+    return [fragments(live.palette.apply(row), width) for row in rows], at
 
 
 def _rule(live: LiveScreen) -> list[Line]:
@@ -300,15 +353,6 @@ def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
     items, paused = live.session.plan(), live.session.plan_paused()
     over = all(item.status in ("completed", "cancelled") for item in items) and not live.transcript.plan_touched
     return todo_lines(items, width, most, paused=paused) if _is_working(live) and not over else []
-
-
-def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
-    """Return the rows of the open question, separated from the text above it."""
-    writer, size = live.transcript.writer, live.app.screen.get_size()
-    replying, typing = live.line.replying, live.questions.guard.is_typing_message
-    rows = ask.view.rows(writer.console, width, room, size.rows, replying=replying, typing=typing)
-    gap: list[Line] = [_BLANK] if len(rows) < room and not writer.blank else []
-    return [*gap, *(fragments(live.palette.apply(row), width) for row in rows)]
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
@@ -334,8 +378,15 @@ def _status(live: LiveScreen, width: int) -> Line:
 
 
 def below_input(live: LiveScreen) -> list[Line]:
-    """Return the rows below the input line: the menu and the toolbar."""
+    """Return the rows below the input line: the menu and the toolbar, or the keys of a question."""
     width = live.app.screen.get_size().columns - 1
+    if (ask := live.questions.ask) is not None:
+        keys = ask.view.keys(width, replying=live.line.replying, away=live.questions.away)
+        row = to_ansi(keys, color=not live.transcript.writer.console.no_color)
+        return [
+            *(_menu(live, width) if live.line.menu or live.line.picking else ()),
+            fragments(live.palette.apply(row), width),
+        ]
     from_command = live.session.status_line()
     bar = (
         fragments(live.palette.apply_foreign(from_command), width)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from agent_cli.core.decisions import Answer, Defer
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.runtime.approval_words import (
+    approval_question,
     approval_title,
     call_facts,
     described,
@@ -137,28 +138,33 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
         TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
         about=described(request),
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
+        asks=approval_question(request),
+        # A call with nothing to warn of stays in the sandbox, and destroys nothing.
+        grave=bool(request.warnings),
         reported=True,
     )
 
 
 def _choices(request: ApprovalRequested, change: EditableCall) -> Iterator[Choice]:
     approve, reject = decided(request, "approve"), decided(request, "reject")
-    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", comment=words_for("yes, and> ", approve))
-    for offer in lasting_approvals(request):
+    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
+    for number, offer in enumerate(lasting_approvals(request)):
         edits = offer.decision.mode == "acceptEdits"
         yield Choice(
             offer.key,
-            f"Yes, {offer.words}{' (Shift-Tab)' if edits else ''}",
+            f"Yes, and {offer.says}",
             GiveAnswer(offer.decision),
             _NAMES[offer.key],
             offer.words,
-            "" if edits else offer.brief,
+            why=offer.why,
+            detail="Shift-Tab" if edits else "",
             comment=words_for("yes, and> ", offer.decision) if edits else None,
             mode_key=edits,
-            lasting=True,
+            rare=number > 0,
         )
     no = words_for("no, because> ", reject)
-    yield Choice("n", "No", GiveAnswer(reject), NO, "no", comment=no)
+    why = "the model is told; with words of yours (Tab), the calls behind it are not run either"
+    yield Choice("n", "No", GiveAnswer(reject), NO, "no", detail="Tab: say what to do instead", why=why, comment=no)
     if change.name:
 
         def edited(text: str) -> UserDecision | None:
@@ -205,6 +211,7 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
         Verbatim(f"Hunk {number} of {of} · {escape_lookalikes(hunk.path)}", "ask"),
         (DiffBlock(hunk.diff, titled=True),),
         question="Apply this hunk?",
+        asks=f"Apply hunk {number} of {of} to {escape_lookalikes(hunk.path)}?",
         choices=(
             Choice("y", "Yes, apply this hunk", GiveAnswer(True), YES, "yes"),
             Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no", comment=why),
