@@ -25,10 +25,10 @@ test: lint
 
 # What decides and what is kept: sessions, the loop, the gate, settings. Without the corpora of attacks, terminals,
 # servers and programs of others, which `make tests` runs.
-KERNEL := $(addprefix tests/,core config engine git hooks memory permissions runtime session test_layers.py test_names.py)
+KERNEL := $(addprefix tests/,kernel config engine git hooks knowledge policy runtime session test_layers.py test_names.py)
 quick: $(VENV)/.dev
-	$(BIN)/pytest -n $(JOBS) -m "not slow" $(KERNEL) --ignore=tests/permissions/test_corpus.py \
-	  --ignore-glob='*/permissions/test_hostile*.py'
+	$(BIN)/pytest -n $(JOBS) -m "not slow" $(KERNEL) --ignore=tests/policy/test_corpus.py \
+	  --ignore-glob='*/policy/test_hostile*.py'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -46,11 +46,11 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
-	  $(BIN)/pytest -n $(JOBS) tests/permissions/test_fuzz.py tests/permissions/test_fuzz_links.py \
-	  tests/permissions/test_differential.py \
-	  tests/permissions/test_proof.py tests/permissions/test_corpus.py tests/permissions/test_git_inspection.py \
-	  tests/permissions/test_hostile.py tests/permissions/test_hostile_git.py \
-	  tests/permissions/test_hostile_commands.py tests/races
+	  $(BIN)/pytest -n $(JOBS) tests/policy/test_fuzz.py tests/policy/test_fuzz_links.py \
+	  tests/policy/test_differential.py \
+	  tests/policy/test_proof.py tests/policy/test_corpus.py tests/policy/test_git_inspection.py \
+	  tests/policy/test_hostile.py tests/policy/test_hostile_git.py \
+	  tests/policy/test_hostile_commands.py tests/races
 	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rlE '@given|\bcases\(' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
@@ -76,7 +76,7 @@ mcp: $(VENV)/.dev
 
 # Undo: sequences of edits, commands, people and crashes by chance, each undone and compared with the truth.
 undo-fuzz: $(VENV)/.dev
-	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/checkpoints/test_random.py
+	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/undo/test_random.py
 
 # The clients of others, such as the Agent SDK, and the plugins of public marketplaces, on this program. CLIENTS: a
 # folder with their installations and repositories, made here.

@@ -3,27 +3,30 @@
 Importing this package loads nothing: each name of the API is loaded when it is first used.
 """
 
-from agent_cli.core.version import __version__ as __version__
+from agent_cli.kernel.version import __version__ as __version__
 
 # The stable names, each with its module.
 _PLACES = {
-    "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
-    "Config": "agent_cli.config.config", "Result": "agent_cli.embedding",
-    "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.run_environment",
-    "Approve": "agent_cli.core.decisions", "Defer": "agent_cli.core.decisions",
-    "EditedCall": "agent_cli.core.decisions",
-    "QuestionReply": "agent_cli.core.decisions",
-    "Reject": "agent_cli.core.decisions",
-    "AnswerRestarted": "agent_cli.core.events", "ApprovalRequested": "agent_cli.core.events",
-    "ApprovalResolved": "agent_cli.core.events", "Compacted": "agent_cli.core.events",
-    "Event": "agent_cli.core.events", "MessageAdded": "agent_cli.core.events", "PlanChanged": "agent_cli.core.events",
-    "QuestionAnswered": "agent_cli.core.events", "QuestionAsked": "agent_cli.core.events",
-    "SubagentEvent": "agent_cli.core.events", "TextDelta": "agent_cli.core.events",
-    "ThinkingDelta": "agent_cli.core.events", "ToolFinished": "agent_cli.core.events",
-    "ToolProgress": "agent_cli.core.events", "ToolRequested": "agent_cli.core.events",
-    "ToolStarted": "agent_cli.core.events", "TurnFinished": "agent_cli.core.events",
-    "TurnStarted": "agent_cli.core.events", "UsageAdded": "agent_cli.core.events", "Warned": "agent_cli.core.events",
-    "Denial": "agent_cli.core.results", "Diagnostics": "agent_cli.core.results", "Usage": "agent_cli.core.results",
+    "AgentSession": "agent_cli.shells.library.session", "open_agent": "agent_cli.shells.library.session",
+    "Config": "agent_cli.config.config", "Result": "agent_cli.shells.library.callbacks",
+    "SessionInUseError": "agent_cli.kernel.runtime.session", "UsageError": "agent_cli.kernel.run_environment",
+    "Approve": "agent_cli.kernel.decisions", "Defer": "agent_cli.kernel.decisions",
+    "EditedCall": "agent_cli.kernel.decisions",
+    "QuestionReply": "agent_cli.kernel.decisions",
+    "Reject": "agent_cli.kernel.decisions",
+    "AnswerRestarted": "agent_cli.kernel.events", "ApprovalRequested": "agent_cli.kernel.events",
+    "ApprovalResolved": "agent_cli.kernel.events", "Compacted": "agent_cli.kernel.events",
+    "Event": "agent_cli.kernel.events", "MessageAdded": "agent_cli.kernel.events",
+    "PlanChanged": "agent_cli.kernel.events",
+    "QuestionAnswered": "agent_cli.kernel.events", "QuestionAsked": "agent_cli.kernel.events",
+    "SubagentEvent": "agent_cli.kernel.events", "TextDelta": "agent_cli.kernel.events",
+    "ThinkingDelta": "agent_cli.kernel.events", "ToolFinished": "agent_cli.kernel.events",
+    "ToolProgress": "agent_cli.kernel.events", "ToolRequested": "agent_cli.kernel.events",
+    "ToolStarted": "agent_cli.kernel.events", "TurnFinished": "agent_cli.kernel.events",
+    "TurnStarted": "agent_cli.kernel.events", "UsageAdded": "agent_cli.kernel.events",
+    "Warned": "agent_cli.kernel.events",
+    "Denial": "agent_cli.kernel.results", "Diagnostics": "agent_cli.kernel.results",
+    "Usage": "agent_cli.kernel.results",
     "Effect": "agent_tools.base", "Progress": "agent_tools.base", "Tool": "agent_tools.base",
     "ToolContext": "agent_tools.base", "ToolError": "agent_tools.base", "ToolResult": "agent_tools.base",
     "tool": "agent_tools.function_tool", "Value": "agent_tools.record", "to_json": "agent_tools.record",
@@ -40,8 +43,8 @@ __all__ = (
 
 if TYPE_CHECKING:
     from agent_cli.config.config import Config
-    from agent_cli.core.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
-    from agent_cli.core.events import (
+    from agent_cli.kernel.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
+    from agent_cli.kernel.events import (
         AnswerRestarted,
         ApprovalRequested,
         ApprovalResolved,
@@ -63,11 +66,11 @@ if TYPE_CHECKING:
         UsageAdded,
         Warned,
     )
-    from agent_cli.core.results import Denial, Diagnostics, Usage
-    from agent_cli.core.run_environment import UsageError
-    from agent_cli.embedding import Result
-    from agent_cli.runtime.session import SessionInUseError
-    from agent_cli.sdk import AgentSession, open_agent
+    from agent_cli.kernel.results import Denial, Diagnostics, Usage
+    from agent_cli.kernel.run_environment import UsageError
+    from agent_cli.kernel.runtime.session import SessionInUseError
+    from agent_cli.shells.library.callbacks import Result
+    from agent_cli.shells.library.session import AgentSession, open_agent
     from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
     from agent_tools.function_tool import tool
     from agent_tools.record import Value, to_json

@@ -29,15 +29,14 @@ def _leave_out_working_directory() -> None:
 if __name__ == "__main__":
     _leave_out_working_directory()
 
-from agent_cli.core.version import __version__  # noqa: E402 - after the working directory was removed
+from agent_cli.kernel.version import __version__  # noqa: E402 - after the working directory was removed
 from agent_tools.lazy import lazy_imports  # noqa: E402
 
 with lazy_imports():
-    from agent_cli import cli
+    from agent_cli import cli, console
     from agent_cli.cli import app, option_parser, run
-    from agent_cli.core import redact, run_environment
-    from agent_cli.headless import output
-    from agent_cli.session import store
+    from agent_cli.kernel import redact, run_environment
+    from agent_cli.kernel.session import store
     from agent_tools import text as agent_tools_text
     from agent_tools.process import hardening
 
@@ -188,7 +187,7 @@ def _report_error(error: Exception, debug: bool) -> int:
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     cleaned = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))
-    print(cleaned if debug else output.wrap_for_terminal(2, cleaned), file=sys.stderr)
+    print(cleaned if debug else console.wrap_for_terminal(2, cleaned), file=sys.stderr)
     return code
 
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.permissions import command_rules, path_globs
-from agent_cli.permissions.shell import analysis, parser
+from agent_cli.policy import command_rules, path_globs
+from agent_cli.policy.shell import analysis, parser
 from benchmarks.stage import Stage
 from benchmarks.table import Row
-from tests.permissions.corpus import Case
-from tests.permissions.corpus.place import build, decide
-from tests.permissions.corpus.tables import CASES
+from tests.policy.corpus import Case
+from tests.policy.corpus.place import build, decide
+from tests.policy.corpus.tables import CASES
 
 
 def decisions(stage: Stage, runs: int) -> Iterator[Row]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.core.events import Event, MessageAdded, ToolFinished, ToolRequested, ToolStarted
-from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.session.files import VERSION, encode_record
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import restore
+from agent_cli.kernel.events import Event, MessageAdded, ToolFinished, ToolRequested, ToolStarted
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.session.files import VERSION, encode_record
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import restore
 from agent_tools.record import to_json
 from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage

@@ -14,7 +14,7 @@ from statistics import median
 from rich.console import Console
 from rich.markdown import Markdown
 
-from agent_cli.terminal.render.markdown import MarkdownStream
+from agent_cli.shells.terminal.render.markdown import MarkdownStream
 from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row

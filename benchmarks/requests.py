@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from agent_cli.core.results import Usage
+from agent_cli.kernel.results import Usage
 from benchmarks.measure import expect
 from benchmarks.stage import ANTHROPIC, LINES, OPENAI, PROMPT, PROTOCOLS, Stage, call_bash, history, say
 from benchmarks.table import Row

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.core.decisions import deny
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Limits
-from agent_cli.engine.conversation import consume
-from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.base import Chunk, MessageStop, Request, Started, TextChunk, ToolCallDelta, ToolCallStart
+from agent_cli.kernel.decisions import deny
+from agent_cli.kernel.engine.conversation import consume
+from agent_cli.kernel.engine.loop import run_turn
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Limits
+from agent_cli.models.base import Chunk, MessageStop, Request, Started, TextChunk, ToolCallDelta, ToolCallStart
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.workspace import Workspace

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent_cli.permissions.policy import Policy
+from agent_cli.policy.policy import Policy
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN

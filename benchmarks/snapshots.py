@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.checkpoints.scanner import SizeLimits
-from agent_cli.checkpoints.store import Store, StoreConfig
+from agent_cli.undo.scanner import SizeLimits
+from agent_cli.undo.store import Store, StoreConfig
 from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
 from benchmarks.stage import Stage

@@ -17,15 +17,15 @@ from agent_cli.cli.app import build_command_tree, load_command
 from agent_cli.cli.commands.review import FINDINGS_EXIT_CODE
 from agent_cli.cli.help import GROUPS, _explain, _names
 from agent_cli.config import reference
-from agent_cli.headless import output
 from agent_cli.hooks.events import HOOK_EVENTS
-from agent_cli.permissions.programs import git_reads, reads
-from agent_cli.permissions.programs.row import Row
-from agent_cli.permissions.programs.table import ROWS
-from agent_cli.providers.registry import PROVIDERS, Provider
-from agent_cli.providers.server_info import usual_model
-from agent_cli.runtime.user_decision import decisions_table
-from agent_cli.terminal.commands import REGISTRY
+from agent_cli.kernel.runtime.user_decision import decisions_table
+from agent_cli.models.registry import PROVIDERS, Provider
+from agent_cli.models.server_info import usual_model
+from agent_cli.policy.programs import git_reads, reads
+from agent_cli.policy.programs.row import Row
+from agent_cli.policy.programs.table import ROWS
+from agent_cli.shells.headless import output
+from agent_cli.shells.terminal.commands import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 120

@@ -19,16 +19,16 @@ from agent_cli.cli.commands import review
 from agent_cli.config.layers import Layers
 from agent_cli.config.policy import read_policy
 from agent_cli.config.reference import setting_fields
-from agent_cli.core import events
-from agent_cli.core.decisions import Level
-from agent_cli.core.rules import read_rule
-from agent_cli.headless import output
 from agent_cli.hooks.events import HOOK_EVENTS
-from agent_cli.permissions.policy import Policy
-from agent_cli.permissions.programs import git_reads, reads
-from agent_cli.permissions.programs.table import ROWS
-from agent_cli.providers.scripted import KEYS
-from agent_cli.terminal.commands import REGISTRY
+from agent_cli.kernel import events
+from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.rules import read_rule
+from agent_cli.models.scripted import KEYS
+from agent_cli.policy.policy import Policy
+from agent_cli.policy.programs import git_reads, reads
+from agent_cli.policy.programs.table import ROWS
+from agent_cli.shells.headless import output
+from agent_cli.shells.terminal.commands import REGISTRY
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -342,7 +342,7 @@ def test_lines_are_not_too_long(path: Path) -> None:
 
 def test_the_files_that_contributors_are_sent_to_are_there() -> None:
     top = {"agent_cli", "tools", "tests", "prompts", "docs", "benchmarks"}
-    # Where a name may begin: at the root, or with any package: `render/events` as well as `agent_cli/terminal/render`.
+    # Where a name may begin: at the root, or with any package: `render/events` or `shells/terminal/render`.
     homes = {name: [ROOT] for name in top}
     for base in ("agent_cli", "tools"):
         for package in (ROOT / base).rglob("*/__init__.py"):

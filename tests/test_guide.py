@@ -52,13 +52,13 @@ def test_a_tool_is_added_as_the_guide_says(tmp_path: Path) -> None:
 # The rows of "Where to change something" in docs/architecture.md: what to insert, in which file, behind what.
 ADDED = {
     "a provider": {
-        "agent_cli/providers/registry.py": (
+        "agent_cli/models/registry.py": (
             r'    _direct\("hyperbolic".*\n',
             '    _direct("baseten", "https://inference.baseten.co/v1", "BASETEN_API_KEY"),\n',
         ),
     },
     "a slash command": {
-        "agent_cli/terminal/commands/memory.py": (
+        "agent_cli/shells/terminal/commands/memory.py": (
             r"(?s).*",
             '\n\n@slash("words", "count the words of the conversation")\n'
             "def _words(ctx: SlashContext, words: str) -> None:\n"
@@ -72,11 +72,11 @@ ADDED = {
             "def plan_update(steps: list[str]) -> dict[str, Any]:\n"
             '    return {"plan": steps}\n\n',
         ),
-        "agent_cli/engine/execute.py": (
-            r"    from agent_cli.engine import hook_points, subagents\n",
+        "agent_cli/kernel/engine/execute.py": (
+            r"    from agent_cli.kernel.engine import hook_points, subagents\n",
             "    from agent_cli.hooks import events as hook_events\n",
         ),
-        " agent_cli/engine/execute.py": (
+        " agent_cli/kernel/engine/execute.py": (
             r"        yield PlanChanged\(context.plan\)\n",
             '        if turn.deps.hooks.wants("PlanUpdate"):\n'
             "            steps = [step.content for step in context.plan]\n"
@@ -105,8 +105,8 @@ ADDED = {
             "from agent_cli.cli.app import with_run_options\n"
             "from agent_cli.cli.help import examples\n"
             "from agent_cli.config.config import Config\n"
-            "from agent_cli.headless.output import echo\n"
-            "from agent_cli.runtime.environment import find_environment, read_settings\n\n"
+            "from agent_cli.console import echo\n"
+            "from agent_cli.kernel.runtime.environment import find_environment, read_settings\n\n"
             "app = typer.Typer(add_completion=False)\n\n\n"
             '@app.command(epilog=examples("agent ping --farewell hello"))\n'
             '@with_run_options("farewell")\n'
@@ -114,10 +114,10 @@ ADDED = {
             "    echo(read_settings(config, find_environment({}, None)).settings().farewell)\n"
             "    return 0\n",
         ),
-        "tests/permissions/test_hostile_commands.py": (r'    "pending": \[\[\]\],\n', '    "ping": [[]],\n'),
+        "tests/policy/test_hostile_commands.py": (r'    "pending": \[\[\]\],\n', '    "ping": [[]],\n'),
     },
     "a program": {
-        "agent_cli/permissions/programs/rows/reading.py": (
+        "agent_cli/policy/programs/rows/reading.py": (
             r'(?=    "ls": reading_row\()',
             '    "cal2": reading_row("text", "13jmwy"),\n',
         ),
@@ -132,7 +132,7 @@ ADDED = {
 CHANGED = (
     "tests/cli/test_help.py", "tests/cli/test_options.py", "tests/hooks/test_examples.py",
     "tests/terminal/test_slash.py",
-    "tests/config/test_reference.py", "tests/permissions/test_hostile_commands.py::test_no_command_is_forgotten",
+    "tests/config/test_reference.py", "tests/policy/test_hostile_commands.py::test_no_command_is_forgotten",
     "tests/test_layers.py::test_there_are_no_cycles", "tests/test_docs.py",
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from agent_cli.cli.hints import FOREIGN_COMMANDS
-from agent_cli.core.version import PACKAGE
+from agent_cli.kernel.version import PACKAGE
 from tests.support.fork_server import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -34,8 +34,11 @@ def test_what_is_in_it(wheel: Path) -> None:
     assert "agent_cli/_prompts/system.md" in names
     scripts = ("shell/carry.bash", "process/reaper.bash", "sandbox/keep.bash")
     assert {"agent_tools/tools.json", *(f"agent_tools/{script}" for script in scripts)} <= set(names)
-    page = {f"agent_cli/server/page/{path.name}" for path in (ROOT / "agent_cli/server/page").iterdir()}
-    assert page <= set(names) and {"agent_cli/server/page/index.html", "agent_cli/server/page/app.css"} <= page
+    page = {f"agent_cli/extras/server/page/{path.name}" for path in (ROOT / "agent_cli/extras/server/page").iterdir()}
+    assert (
+        page <= set(names)
+        and {"agent_cli/extras/server/page/index.html", "agent_cli/extras/server/page/app.css"} <= page
+    )
     # Type checkers believe the annotations of a package only with this file.
     assert {"agent_cli/py.typed", "agent_tools/py.typed"} <= set(names)
     tops = {n.split("/")[0] for n in names}

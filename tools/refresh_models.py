@@ -1,4 +1,4 @@
-"""`python tools/refresh_models.py [FOLDER]` writes agent_cli/providers/models.json from LiteLLM's data.
+"""`python tools/refresh_models.py [FOLDER]` writes agent_cli/models/models.json from LiteLLM's data.
 
 FOLDER: an unpacked `litellm` package; by default the installed one. `make catalog` fetches the newest.
 """
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from agent_cli.providers.catalog import FILE, litellm_entries, litellm_providers
+from agent_cli.models.catalog import FILE, litellm_entries, litellm_providers
 
 
 def generated(folder: Path | None = None) -> str:

@@ -17,13 +17,13 @@ import venv
 import zipfile
 from pathlib import Path
 
-from agent_cli.core.version import __version__
+from agent_cli.kernel.version import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 # What a packager needs beside the program: to test it, to read about it.
 NEEDED = ("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "tests/conftest.py",
-          "docs/tutorial.md", "agent_cli/providers/models.json", "prompts/system.md",
+          "docs/tutorial.md", "agent_cli/models/models.json", "prompts/system.md",
           "tools/refresh_models.py")  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def build(source: Path, target: str, out: Path) -> Path:
 def check_changelog(text: str) -> None:
     """Raises ReleaseError where the changelog has no section of this version."""
     if f"\n## [{__version__}]" not in text:
-        raise ReleaseError(f"CHANGELOG.md has no section for {__version__} (agent_cli/core/version.py)")
+        raise ReleaseError(f"CHANGELOG.md has no section for {__version__} (agent_cli/kernel/version.py)")
 
 
 def contents(wheel: Path) -> dict[str, int]:

@@ -15,12 +15,12 @@ from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
     from agent_cli.config import config, schema
-    from agent_cli.core import rules, run_environment
     from agent_cli.hooks import events as hook_events
+    from agent_cli.kernel import rules, run_environment
+    from agent_cli.kernel.runtime import environment, models
+    from agent_cli.kernel.session import store, summary
     from agent_cli.mcp import config as mcp_config
-    from agent_cli.providers import catalog, offers, registry
-    from agent_cli.runtime import environment, models
-    from agent_cli.session import store, summary
+    from agent_cli.models import catalog, offers, registry
 
 Candidate = str | tuple[str, str]
 Values = Callable[[str], list[Candidate]]

@@ -10,28 +10,29 @@ from typing import Any, Literal
 
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.core.decisions import Approver, Asker, Level, is_approval
-from agent_cli.core.modes import MODES
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import SUSPENDED, USAGE, print_notice, print_warning
-from agent_cli.headless.pending import decide_commands, headline, print_pending, report_expired
-from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
-from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.builder import open_session
-from agent_cli.runtime.environment import check_mode, find_environment
-from agent_cli.runtime.pending import (
+from agent_cli.console import print_notice, print_warning
+from agent_cli.kernel.decisions import Approver, Asker, Level, is_approval
+from agent_cli.kernel.modes import MODES
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.builder import open_session
+from agent_cli.kernel.runtime.environment import check_mode, find_environment
+from agent_cli.kernel.runtime.pending import (
     decide,
     load,
     pending_of,
     pending_sessions,
     project_store,
 )
-from agent_cli.runtime.user_decision import DecisionWord, UserDecision
-from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
-from agent_cli.session.records import WaitingTurn
-from agent_cli.session.search import is_id_like, root_of
-from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import project_folders, session_files
+from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
+from agent_cli.kernel.session.pending_plans import claim_plan, expired_at, expired_words
+from agent_cli.kernel.session.records import WaitingTurn
+from agent_cli.kernel.session.search import is_id_like, root_of
+from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.summary import project_folders, session_files
+from agent_cli.shells.headless.output import SUSPENDED, USAGE
+from agent_cli.shells.headless.pending import decide_commands, headline, print_pending, report_expired
+from agent_cli.shells.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_tools.base import Effect
 from agent_tools.plan import plan_file
 from agent_tools.record import Value

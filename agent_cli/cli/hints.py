@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 from agent_cli.cli.run_options import flags
-from agent_cli.core.version import PACKAGE
+from agent_cli.kernel.version import PACKAGE
 
 _NO_COUNTERPART = "it has no counterpart here; leave it out"
 # Options of other agents, and what to write here instead.

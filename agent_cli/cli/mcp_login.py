@@ -8,15 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 
 from agent_cli.config.schema import McpServer
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_notice, print_warning
+from agent_cli.console import echo, print_notice, print_warning
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.browser_login import RedirectListener, can_open_browser, open_browser, read_pasted
+from agent_cli.kernel.runtime.mcp import approvals_of, logins_folder
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import Login, LoginStore, LoginStoreError, has_auth_header, is_secure_url
 from agent_cli.mcp.server import Loop
-from agent_cli.runtime.browser_login import RedirectListener, can_open_browser, open_browser, read_pasted
-from agent_cli.runtime.mcp import approvals_of, logins_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from agent_cli.cli.run_options import PICK_SESSION, Flag, RunOptions, flags
-from agent_cli.core.rules import KNOWN_TOOLS
+from agent_cli.kernel.rules import KNOWN_TOOLS
 
 
 def parse_options(argv: list[str]) -> RunOptions | None:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.core.run_environment import UsageError
+from agent_cli.console import print_notice
+from agent_cli.extras.reports.files import check_target
 from agent_cli.git.patch import PatchCopy
-from agent_cli.headless.output import FAILED, print_notice
-from agent_cli.reports.files import check_target
-from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.shells.headless.output import FAILED
 
 
 def run_in_copy(options: RunOptions, run: Callable[[RunOptions], int]) -> int:

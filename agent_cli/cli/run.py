@@ -10,28 +10,29 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import Approver, Asker, Defer, answer_unattended, defer, deny, is_approval
-from agent_cli.core.events import Event
-from agent_cli.core.messages import pending_calls
-from agent_cli.core.results import Usage
-from agent_cli.core.run_environment import UsageError, is_dumb
-from agent_cli.engine.conversation import Conversation
-from agent_cli.extensions.commands import split_call
-from agent_cli.extensions.loader import Embedded
-from agent_cli.headless.output import FAILED, print_ignored, print_line, print_notice, print_warning
-from agent_cli.headless.run import (
+from agent_cli.console import print_ignored, print_line, print_notice, print_warning
+from agent_cli.kernel.decisions import Approver, Asker, Defer, answer_unattended, defer, deny, is_approval
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.events import Event
+from agent_cli.kernel.messages import pending_calls
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.run_environment import UsageError, is_dumb
+from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.builder import open_session
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.runtime.models import NoAccessError
+from agent_cli.kernel.session.records import Restored, SessionNotFoundError
+from agent_cli.kernel.session.store import SessionStore, close_stored_call, state_folder
+from agent_cli.knowledge.commands import split_call
+from agent_cli.knowledge.loader import Embedded
+from agent_cli.shells.headless.output import FAILED
+from agent_cli.shells.headless.run import (
     FailOnQuestion,
     HeadlessOptions,
     HeadlessUsageError,
     RunReport,
     run_headless,
 )
-from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.builder import open_session
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.models import NoAccessError
-from agent_cli.session.records import Restored, SessionNotFoundError
-from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
 
@@ -42,16 +43,16 @@ with lazy_imports():
         patch_run,  # only with --patch
         questions,  # only for mistakes
     )
-    from agent_cli.engine import progress  # only for a plan of another session
-    from agent_cli.headless import pending
-    from agent_cli.host import callbacks, control_table, session_commands
-    from agent_cli.host import session as host_session
-    from agent_cli.reports import files as reports  # only with --report
-    from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
-    from agent_cli.session import pending_plans
-    from agent_cli.terminal import commands, line_input, repl, startup
-    from agent_cli.terminal.app import session as app_session
-    from agent_cli.terminal.dialogs import lines
+    from agent_cli.extras.reports import files as reports  # only with --report
+    from agent_cli.kernel.engine import progress  # only for a plan of another session
+    from agent_cli.kernel.runtime import pending as runtime_pending  # only for sessions that wait
+    from agent_cli.kernel.session import pending_plans
+    from agent_cli.shells.headless import pending
+    from agent_cli.shells.host import callbacks, control_table, session_commands
+    from agent_cli.shells.host import session as host_session
+    from agent_cli.shells.terminal import commands, line_input, repl, startup
+    from agent_cli.shells.terminal.app import session as app_session
+    from agent_cli.shells.terminal.dialogs import lines
 
 
 def start(options: RunOptions, typed: list[str]) -> int:

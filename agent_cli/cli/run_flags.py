@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_cli.cli.run_options import RunOptions, flags
-from agent_cli.providers.resolve import SCRIPTED
+from agent_cli.models.resolve import SCRIPTED
 
 
 def absolute_file(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli.core.modes import MODE_ALIASES
+from agent_cli.kernel.modes import MODE_ALIASES
 from agent_tools.record import Value
 
 _PLUGINS = "plugins are added one by one, after a question: agent plugin add"

@@ -20,9 +20,9 @@ from agent_cli.config.parsing import (
     key_locations,
 )
 from agent_cli.config.schema import Settings
-from agent_cli.core.modes import MODE_ALIASES, MODES
-from agent_cli.core.redact import shown_variable
-from agent_cli.core.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule
+from agent_cli.kernel.modes import MODE_ALIASES, MODES
+from agent_cli.kernel.redact import shown_variable
+from agent_cli.kernel.rules import FOREIGN_TOOLS, KNOWN_TOOLS, RuleError, read_rule
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import hints_of
 from agent_tools.text import nearest_key_hint, shorten

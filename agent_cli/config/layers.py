@@ -33,10 +33,10 @@ from agent_cli.config.schema import (
     SettingScope,
     tables,
 )
-from agent_cli.core.redact import without_passwords
-from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
-from agent_cli.core.user_text import decode_user_text
 from agent_cli.hooks import Hook
+from agent_cli.kernel.redact import without_passwords
+from agent_cli.kernel.rules import Rule, RuleError, RuleList, Trust, read_rule
+from agent_cli.kernel.user_text import decode_user_text
 from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
-from agent_cli.core.user_text import begins_json_object, load_user_json
+from agent_cli.kernel.user_text import begins_json_object, load_user_json
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, describe_type, from_json, hints_of
 

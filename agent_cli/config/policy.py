@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.parsing import SettingsError, decode_settings
-from agent_cli.core.user_text import begins_json_object, decode_user_text
+from agent_cli.kernel.user_text import begins_json_object, decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value

@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
+from agent_cli.kernel.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
 from agent_tools.fs.safe_files import read_regular, read_text
 
 if TYPE_CHECKING:

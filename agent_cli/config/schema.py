@@ -11,8 +11,8 @@ trust.
 from functools import cache
 from typing import Any, Literal
 
-from agent_cli.core.modes import Effort, Mode
 from agent_cli.hooks import Hook
+from agent_cli.kernel.modes import Effort, Mode
 from agent_tools.record import Annotated, Value, hints_of
 
 

@@ -19,8 +19,7 @@ from typing import Any, Literal
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.core.version import __version__
+from agent_cli.console import echo, print_json, wrap_for_terminal
 from agent_cli.doctor.checks import (
     Finding,
     check_imports,
@@ -40,19 +39,20 @@ from agent_cli.doctor.checks import (
     check_trust,
     check_workspace,
 )
-from agent_cli.extensions.diagnostics import FileReport, ReportReader
-from agent_cli.extensions.tool_packages import installed_tools, load_tools
-from agent_cli.headless.output import echo, print_json, wrap_for_terminal
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.environment import find_environment, memory_sources, read_settings
+from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
+from agent_cli.kernel.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
+from agent_cli.kernel.version import __version__
+from agent_cli.knowledge.diagnostics import FileReport, ReportReader
+from agent_cli.knowledge.memory import load_memory
+from agent_cli.knowledge.plugins.manifest import PluginError
+from agent_cli.knowledge.plugins.store import PluginStore
+from agent_cli.knowledge.tool_packages import installed_tools, load_tools
 from agent_cli.mcp.approvals import FINE_STATES, server_state
 from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import LoginStore
-from agent_cli.memory.files import load_memory
-from agent_cli.plugins.manifest import PluginError
-from agent_cli.plugins.store import PluginStore
-from agent_cli.providers.resolve import validate_name
-from agent_cli.runtime.environment import find_environment, memory_sources, read_settings
-from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
-from agent_cli.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
+from agent_cli.models.resolve import validate_name
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.sandbox import select_sandbox

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.checkpoints.undo import UndoManager
-from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_cli.config.prompts import prompt
-from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
-from agent_cli.core.results import Usage
-from agent_cli.core.run_environment import UsageError
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.providers.base import Request, TextCollector
+from agent_cli.kernel.messages import Message, UserMessage, is_user_message, user_text
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.models.base import Request, TextCollector
+from agent_cli.undo.undo import UndoManager
+from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.engine.types import ModelHandle
+    from agent_cli.kernel.engine.types import ModelHandle
 
 _MAX_HEADS = 20
 

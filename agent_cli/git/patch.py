@@ -12,9 +12,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.core.run_environment import RunEnvironment, UsageError
 from agent_cli.git.worktree import WorktreeError, enter_worktree
-from agent_cli.permissions.git_use import NotUsableError, Use, git_to_review
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
 from agent_tools.process.git_tree import copy_index, store_tree
 from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten

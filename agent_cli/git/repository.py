@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from agent_cli.core.run_environment import UsageError
+from agent_cli.kernel.run_environment import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import StuckError, collect

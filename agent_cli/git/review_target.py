@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.run_environment import UsageError
 from agent_cli.git.patch import snapshot
-from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_review
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.policy.git_use import NoRepositoryError, NotUsableError, Use, git_to_review
 from agent_tools.fs.safe_files import read_text
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value

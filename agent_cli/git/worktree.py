@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read, settings_without_filters, usable
-from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.policy.git_use import NotUsableError, Use, git_to_read, settings_without_filters, usable
+from agent_cli.policy.trust import GIT, TrustStore, fingerprints, grant_trust
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.events import Event
 from agent_cli.hooks.declaration import (
     AnyHook,
     Hook,
@@ -21,6 +20,7 @@ from agent_cli.hooks.declaration import (
     PythonHook,
     RefreshFields,
 )
+from agent_cli.kernel.events import Event
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import from_json, to_json

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
-from agent_cli.core.events import UsageAdded
-from agent_cli.core.user_text import decode_user_text
 from agent_cli.hooks.declaration import HookResult, HookVerdict
 from agent_cli.hooks.events import HOOK_EVENTS, STRICTNESS
+from agent_cli.kernel.events import UsageAdded
+from agent_cli.kernel.user_text import decode_user_text
 from agent_tools.record import Value
 from agent_tools.text import ESCAPES, sanitize_output, shorten
 

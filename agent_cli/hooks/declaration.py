@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.core.events import UsageAdded
+from agent_cli.kernel.events import UsageAdded
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value

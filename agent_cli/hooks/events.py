@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
-from agent_cli.core.events import HookFinished
-from agent_cli.core.message_ids import subagent_id
 from agent_cli.hooks.declaration import HookVerdict
+from agent_cli.kernel.events import HookFinished
+from agent_cli.kernel.message_ids import subagent_id
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import SHELL, tool_name

@@ -24,9 +24,9 @@ from threading import Thread, Timer
 from time import monotonic
 from typing import Any
 
-from agent_cli.core.events import UsageAdded
 from agent_cli.hooks.answers import MAX_OUTPUT_BYTES, HookRun, read_hook_verdict
 from agent_cli.hooks.declaration import AnyHook, Hook, HookSurroundings, PythonHook
+from agent_cli.kernel.events import UsageAdded
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.urls import split_url

@@ -20,9 +20,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.rules import FOREIGN_TOOLS, RuleError, mistyped_tool, read_rule
 from agent_cli.hooks.declaration import DEFAULT_TIMEOUT_SECONDS, Hook
 from agent_cli.hooks.events import HOOK_EVENTS
+from agent_cli.kernel.rules import FOREIGN_TOOLS, RuleError, mistyped_tool, read_rule
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url

@@ -13,7 +13,6 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.hooks.answers import HookResponse, HookRun, clip_hook_text, read_answer
 from agent_cli.hooks.declaration import (
     AnyHook,
@@ -26,6 +25,7 @@ from agent_cli.hooks.declaration import (
 from agent_cli.hooks.events import STRICTNESS, event_subject
 from agent_cli.hooks.handlers import HookInput, run_handler
 from agent_cli.hooks.matching import is_for
+from agent_cli.kernel.events import Event, HookFinished, HookStarted, Warned
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.text import sanitize_output, shorten

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
-from agent_cli.core.host_servers import HostServers
-from agent_cli.core.version import __version__
+from agent_cli.kernel.host_servers import HostServers
+from agent_cli.kernel.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.jsonrpc import METHOD_NOT_FOUND, ConnectionEndedError, Message, Peer, RpcError, Wire
 from agent_cli.mcp.stdio import ServerProcess, host_pipe, pipe

@@ -19,8 +19,8 @@ from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
-from agent_cli.core.run_environment import RunEnvironment, UsageError, read_project
-from agent_cli.core.user_text import begins_json_object, decode_user_text
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError, read_project
+from agent_cli.kernel.user_text import begins_json_object, decode_user_text
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.own_files import write_own
 from agent_tools.fs.protected_names import has_leftover

@@ -15,7 +15,7 @@ from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitut
 from agent_cli.mcp.credentials import LoginStore, login_message
 
 if TYPE_CHECKING:
-    from agent_cli.core.host_servers import HostServers
+    from agent_cli.kernel.host_servers import HostServers
     from agent_cli.mcp.client import Era, McpConnection
 
 Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-from agent_cli.core.host_servers import HostServers, Message
+from agent_cli.kernel.host_servers import HostServers, Message
 from agent_cli.mcp.jsonrpc import MAX_MESSAGE_BYTES, TOO_LONG, Unreadable, Wire, parse_message, unreadable
 from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.process.reaper import REAPER, marked

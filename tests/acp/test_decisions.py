@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.acp.questions import EditorQuestions
-from agent_cli.core.events import ApprovalResolved, QuestionAnswered
-from agent_cli.terminal.dialogs.approval import ask_approval
-from agent_cli.terminal.dialogs.model import Put
-from agent_cli.terminal.dialogs.questions import ask_question
+from agent_cli.extras.acp.questions import EditorQuestions
+from agent_cli.kernel.events import ApprovalResolved, QuestionAnswered
+from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.model import Put
+from agent_cli.shells.terminal.dialogs.questions import ask_question
 from agent_tools.cancel import CancelToken
 from tests.support.decisions import DecidedCall, DecidedQuestion
 from tests.support.hypothesis_examples import examples

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.batch.host import WorkOrder
 from agent_cli.cli.commands import batch as command
 from agent_cli.cli.run_options import RunOptions
-from agent_cli.core.run_environment import UsageError
+from agent_cli.extras.batch.host import WorkOrder
+from agent_cli.kernel.run_environment import UsageError
 from tests.support.batches import ANSWER, WRITE, Batches
 from tests.support.imported_modules import loaded
 from tests.support.program import clean_env
@@ -28,7 +28,7 @@ from tests.support.waiting import gone, soon
 distributed = pytest.importorskip(
     "distributed", reason="agent batch --scheduler is NOT tested: pip install distributed"
 )
-cluster: Any = importlib.import_module("agent_cli.batch.cluster")
+cluster: Any = importlib.import_module("agent_cli.extras.batch.cluster")
 
 
 @pytest.fixture
@@ -138,5 +138,5 @@ def test_without_the_extra_it_is_named(batches: Batches, monkeypatch: pytest.Mon
 def test_dask_is_imported_for_a_cluster_only(batches: Batches) -> None:
     batches.write({})
     modules = loaded(batches.work, "batch", "tasks.jsonl")
-    assert "agent_cli.batch.schedule" in modules
-    assert not modules & {"dask", "distributed", "agent_cli.batch.cluster"}
+    assert "agent_cli.extras.batch.schedule" in modules
+    assert not modules & {"dask", "distributed", "agent_cli.extras.batch.cluster"}

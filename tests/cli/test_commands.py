@@ -96,7 +96,7 @@ def test_only_the_command_that_is_meant_is_imported(
     modules = loaded(tmp_path, *args, **env)
     assert imported(modules) == needed
     if not needed:
-        assert not {"agent_cli.cli.run", "agent_cli.runtime", "agent_cli.engine"} & modules
+        assert not {"agent_cli.cli.run", "agent_cli.kernel.runtime", "agent_cli.kernel.engine"} & modules
 
 
 @pytest.mark.parametrize("args", [["mcp", "list"], ["doctor"]])

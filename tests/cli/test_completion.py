@@ -148,7 +148,16 @@ def test_completing_a_choice_loads_neither_sessions_nor_engine(tmp_path: Path) -
     env = {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": "agent --effort h", "COMP_CWORD": "2"}
     modules = loaded(tmp_path, **env)
     assert "agent_cli.cli.completion" in modules
-    assert not {"agent_cli.engine", "agent_cli.runtime", "agent_cli.session", "agent_cli.providers", "rich"} & modules
+    assert (
+        not {
+            "agent_cli.kernel.engine",
+            "agent_cli.kernel.runtime",
+            "agent_cli.kernel.session",
+            "agent_cli.models",
+            "rich",
+        }
+        & modules
+    )
 
 
 @pytest.mark.parametrize(

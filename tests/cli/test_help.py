@@ -113,7 +113,7 @@ def test_help_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_imports_no_rich(tmp_path: Any) -> None:
     for args in (["--help"], ["sessions", "list", "--help"]):
-        assert not {"rich", "pygments", "agent_cli.engine"} & loaded(tmp_path, *args)
+        assert not {"rich", "pygments", "agent_cli.kernel.engine"} & loaded(tmp_path, *args)
 
 
 def test_a_command_does_not_speak_of_the_flag_p_which_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:

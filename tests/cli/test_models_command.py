@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_cli.providers.catalog import newest_claude
+from agent_cli.models.catalog import newest_claude
 from tests.support.program import agent, clean_env
 from tests.support.web_server import WebServer, page
 

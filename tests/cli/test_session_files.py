@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cli.commands.sessions import read_time
-from agent_cli.core.run_environment import UsageError
-from agent_cli.session.files import decode_record, encode_record
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.session.files import decode_record, encode_record
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.program import agent
 from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cli.commands.sessions import short_length
-from agent_cli.session.summary import age
+from agent_cli.kernel.session.summary import age
 from tests.support.program import agent
 from tests.support.scripts import script
 

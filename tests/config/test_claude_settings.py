@@ -11,8 +11,8 @@ import pytest
 from agent_cli.config.claude_settings import add_claude_settings
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers, Origin
-from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.runtime.environment import add_overrides
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.runtime.environment import add_overrides
 from tests.support.program import agent
 from tests.support.scripts import call, script
 

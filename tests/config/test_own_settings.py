@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.config.parsing import SettingsError
-from agent_cli.runtime.saved_settings import remove_setting, save_setting
+from agent_cli.kernel.runtime.saved_settings import remove_setting, save_setting
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.removed import REMOVED, without_removed
 from agent_cli.config.schema import Settings, tables
-from agent_cli.runtime.saved_settings import save_setting
+from agent_cli.kernel.runtime.saved_settings import save_setting
 from agent_tools.record import from_json, hints_of
 from tests.support.fork_server import ROOT
 from tests.support.program import agent

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.extensions.diagnostics import ReportReader, walk_folder
+from agent_cli.knowledge.diagnostics import ReportReader, walk_folder
 from tests.support.extension_files import put
 from tests.support.hypothesis_examples import examples
 from tests.support.program import agent

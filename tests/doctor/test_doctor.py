@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.config.schema import Settings
 from agent_cli.doctor.report import check_sandbox
-from agent_cli.runtime.environment import find_environment
+from agent_cli.kernel.runtime.environment import find_environment
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox import sandbox
 from tests.support.program import agent

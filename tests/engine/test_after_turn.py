@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import HookFinished, Warned
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete
-from agent_cli.engine import turn_end
+from agent_cli.kernel.engine import turn_end
+from agent_cli.kernel.events import HookFinished, Warned
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Complete
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import SplitScripts
 from tests.support.turns import World

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Answer, Approve, Reject
-from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.results import Complete
+from agent_cli.kernel.decisions import Answer, Approve, Reject
+from agent_cli.kernel.events import ApprovalRequested
+from agent_cli.kernel.results import Complete
 from tests.support.scripts import call
 from tests.support.turns import World
 

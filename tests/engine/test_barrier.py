@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Reject
-from agent_cli.core.events import ToolFinished, Warned
-from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.results import Complete
-from agent_cli.session.store import write_crash_report
+from agent_cli.kernel.decisions import Approve, Reject
+from agent_cli.kernel.events import ToolFinished, Warned
+from agent_cli.kernel.messages import AssistantMessage
+from agent_cli.kernel.results import Complete
+from agent_cli.kernel.session.store import write_crash_report
 from tests.support.scripts import call
 from tests.support.turns import World
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.core.events import Event, TextDelta, ToolStarted
-from agent_cli.core.messages import UserMessage
-from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.types import TurnOptions
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.events import Event, TextDelta, ToolStarted
+from agent_cli.kernel.messages import UserMessage
 from tests.support.scripts import call
 from tests.support.turns import SPECS, World
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer, QuestionReply, Reject
-from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
-from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.results import Complete, LimitReached, Limits
+from agent_cli.kernel.decisions import Approve, Defer, QuestionReply, Reject
+from agent_cli.kernel.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
+from agent_cli.kernel.messages import AssistantMessage
+from agent_cli.kernel.results import Complete, LimitReached, Limits
 from tests.support.scripts import call
 from tests.support.turns import World
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import ToolFinished
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete
-from agent_cli.engine.checks import evaluate_check
-from agent_cli.permissions.shell import parser
+from agent_cli.kernel.engine.checks import evaluate_check
+from agent_cli.kernel.events import ToolFinished
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Complete
+from agent_cli.policy.shell import parser
 from tests.support.scripts import call
 from tests.support.turns import World
 

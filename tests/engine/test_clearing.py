@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import Compacted, MessageAdded, Uncompacted
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Complete
-from agent_cli.core.window import Window
-from agent_cli.engine.compaction.compact import CLEARED
-from agent_cli.engine.types import TurnOptions
-from agent_cli.providers.base import Request
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import restore
+from agent_cli.kernel.engine.compaction.compact import CLEARED
+from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.events import Compacted, MessageAdded, Uncompacted
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Complete
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.window import Window
+from agent_cli.models.base import Request
 from agent_tools.registry import BUILTIN
 from tests.support.narrow_model import NarrowModel
 from tests.support.scripts import call

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer
-from agent_cli.core.events import Compacted, Compacting, MessageAdded, SubagentEvent, UsageAdded, Warned
-from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage
-from agent_cli.core.results import Complete, Failed, Suspended, Usage
-from agent_cli.core.window import Window
-from agent_cli.engine.compaction.measure import compaction_limit
-from agent_cli.engine.compaction.summarize import SECTIONS
-from agent_cli.engine.types import ModelHandle, NestedState, TurnOptions
 from agent_cli.hooks import HookRegistry, PythonHook
-from agent_cli.providers.base import Request
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import restore
+from agent_cli.kernel.decisions import Approve, Defer
+from agent_cli.kernel.engine.compaction.measure import compaction_limit
+from agent_cli.kernel.engine.compaction.summarize import SECTIONS
+from agent_cli.kernel.engine.types import ModelHandle, NestedState, TurnOptions
+from agent_cli.kernel.events import Compacted, Compacting, MessageAdded, SubagentEvent, UsageAdded, Warned
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolMessage, UserMessage
+from agent_cli.kernel.results import Complete, Failed, Suspended, Usage
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.window import Window
+from agent_cli.models.base import Request
+from agent_cli.models.scripted import ScriptedClient
 from agent_tools.fs.read_state import KnownVersion
 from agent_tools.results import TodoItem
 from tests.support.narrow_model import SUMMARY, NarrowModel, whole

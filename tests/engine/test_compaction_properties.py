@@ -9,19 +9,19 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.events import Compacted, Event
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Limits
-from agent_cli.core.window import Window
-from agent_cli.engine.compaction.controls import compact_now, context_used, pin, uncompact
-from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.base import Request
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import restore
+from agent_cli.kernel.engine.compaction.controls import compact_now, context_used, pin, uncompact
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import Compacted, Event
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Limits
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.window import Window
+from agent_cli.models.base import Request
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import TodoWrite

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import ToolFinished
-from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.results import Complete
+from agent_cli.kernel.events import ToolFinished
+from agent_cli.kernel.messages import AssistantMessage
+from agent_cli.kernel.results import Complete
 from tests.support.file_faults import fill, make_read_only, mount_small, own_mounts, unprivileged, within
 from tests.support.scripts import call
 from tests.support.turns import World

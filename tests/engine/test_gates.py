@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer, QuestionReply
-from agent_cli.core.events import QuestionAsked, TurnPaused
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete, Failed, Suspended
+from agent_cli.kernel.decisions import Approve, Defer, QuestionReply
+from agent_cli.kernel.events import QuestionAsked, TurnPaused
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Complete, Failed, Suspended
 from tests.support.plans import plan
 from tests.support.scripts import call
 from tests.support.turns import World

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
-from agent_cli.core.events import (
+from agent_cli.kernel.decisions import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
     HookFinished,
@@ -17,8 +17,8 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete, Failed, Suspended
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Complete, Failed, Suspended
 from tests.support.hooked_turns import HookedTurns, Said
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import SplitScripts
@@ -332,7 +332,7 @@ def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path
 
 def test_a_suspended_call_is_hooked_again_when_it_goes_on(tmp_path: Path) -> None:
     """The hooks of that time may say otherwise; an approval holds for what was shown."""
-    from agent_cli.core.decisions import Defer
+    from agent_cli.kernel.decisions import Defer
 
     answers: list[Answer] = [Defer(), Approve()]
     world = HookedTurns(tmp_path, BASH, answers=answers).hook(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Reject
-from agent_cli.core.messages import UserMessage
-from agent_cli.engine.tool_call import is_known_url
+from agent_cli.kernel.decisions import Approve, Reject
+from agent_cli.kernel.engine.tool_call import is_known_url
+from agent_cli.kernel.messages import UserMessage
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN

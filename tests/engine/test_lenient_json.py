@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.engine.held_text import HeldText
-from agent_cli.engine.repairs import LenientJsonError, read_objects
-from agent_cli.engine.sampling import AnswerDraft
-from agent_cli.engine.text_calls import read_written_calls
-from agent_cli.providers.base import ToolCallDelta, ToolCallStart
+from agent_cli.kernel.engine.held_text import HeldText
+from agent_cli.kernel.engine.repairs import LenientJsonError, read_objects
+from agent_cli.kernel.engine.sampling import AnswerDraft
+from agent_cli.kernel.engine.text_calls import read_written_calls
+from agent_cli.models.base import ToolCallDelta, ToolCallStart
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

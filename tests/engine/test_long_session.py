@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Compacted
-from agent_cli.core.messages import AssistantMessage, Text, UserMessage
-from agent_cli.core.results import Complete, Limits
-from agent_cli.providers.base import Request
-from agent_cli.runtime.tools import tool_specs
+from agent_cli.kernel.events import Compacted
+from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
+from agent_cli.kernel.results import Complete, Limits
+from agent_cli.kernel.runtime.tools import tool_specs
+from agent_cli.models.base import Request
 from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.registry import BUILTIN

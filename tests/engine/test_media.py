@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.core.messages import Message, ToolMessage, UserMessage
-from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.messages import Message, ToolMessage, UserMessage
+from agent_cli.models.scripted import ScriptedClient
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Media, MediaKind

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import UserMessage
-from agent_cli.memory.files import NestedMemory, Sources, load_memory
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.knowledge.memory import NestedMemory, Sources, load_memory
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.turns import World

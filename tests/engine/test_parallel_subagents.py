@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer
-from agent_cli.core.events import MessageAdded, SubagentEvent, ToolFinished, ToolStarted, UsageAdded
-from agent_cli.core.messages import AssistantMessage, UserMessage
-from agent_cli.core.results import Complete, Failed, LimitReached, Limits, Suspended, Usage
-from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.base import ModelError
-from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.kernel.decisions import Approve, Defer
+from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.events import MessageAdded, SubagentEvent, ToolFinished, ToolStarted, UsageAdded
+from agent_cli.kernel.messages import AssistantMessage, UserMessage
+from agent_cli.kernel.results import Complete, Failed, LimitReached, Limits, Suspended, Usage
+from agent_cli.models.base import ModelError
+from agent_cli.models.scripted import ScriptedClient
 from tests.support.scripts import call, task
 from tests.support.turns import World
 
@@ -215,7 +215,7 @@ def test_each_has_a_connection_of_its_own(root: Path) -> None:
 
 
 def test_without_connections_of_their_own_they_run_one_after_another(root: Path) -> None:
-    from agent_cli.core.results import Failure
+    from agent_cli.kernel.results import Failure
 
     world, models = story(root, {"find a": looks("a"), "find b": looks("b")})
 
@@ -228,8 +228,8 @@ def test_without_connections_of_their_own_they_run_one_after_another(root: Path)
 
 
 def test_a_turn_that_is_dropped_leaves_no_thread_waiting(root: Path) -> None:
-    from agent_cli.engine.loop import run_turn
-    from agent_cli.engine.types import TurnOptions
+    from agent_cli.kernel.engine.loop import run_turn
+    from agent_cli.kernel.engine.types import TurnOptions
     from tests.support.turns import SPECS
     from tests.support.waiting import soon
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.decisions import Approve, Defer, QuestionReply
-from agent_cli.core.events import (
+from agent_cli.kernel.decisions import Approve, Defer, QuestionReply
+from agent_cli.kernel.engine.progress import goal_of
+from agent_cli.kernel.events import (
     Noted,
     PlanChanged,
     PlanContinued,
@@ -18,9 +19,8 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnPaused,
 )
-from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Complete, Failed, Suspended
-from agent_cli.engine.progress import goal_of
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Complete, Failed, Suspended
 from agent_tools.results import TodoItem
 from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.support.scripts import call

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.decisions import Defer, QuestionReply
-from agent_cli.core.events import QuestionAsked, TurnPaused
-from agent_cli.core.results import Complete, Suspended
+from agent_cli.kernel.decisions import Defer, QuestionReply
+from agent_cli.kernel.events import QuestionAsked, TurnPaused
+from agent_cli.kernel.results import Complete, Suspended
 from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.support.scripts import call
 from tests.support.turns import World

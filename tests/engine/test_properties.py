@@ -13,18 +13,18 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
-from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
-from agent_cli.core.results import Limits, Spent, Suspended
-from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.builder import calls_left_open
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import restore
+from agent_cli.kernel.decisions import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
+from agent_cli.kernel.results import Limits, Spent, Suspended
+from agent_cli.kernel.runtime.builder import calls_left_open
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import restore
+from agent_cli.models.scripted import ScriptedClient
+from agent_cli.policy.policy import Policy
 from agent_tools.ask_user import AskUserQuestion
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs.workspace import Workspace

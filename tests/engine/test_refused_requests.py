@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import LeftOut, Warned
-from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Complete
-from agent_cli.providers.anthropic import AnthropicClient
-from agent_cli.providers.base import ModelClient
-from agent_cli.providers.gemini import UNSIGNED, GeminiClient
-from agent_cli.providers.openai_chat import OpenAIChatClient
-from agent_cli.providers.openai_responses import OpenAIResponsesClient
+from agent_cli.kernel.events import LeftOut, Warned
+from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Complete
+from agent_cli.models.anthropic import AnthropicClient
+from agent_cli.models.base import ModelClient
+from agent_cli.models.gemini import UNSIGNED, GeminiClient
+from agent_cli.models.openai_chat import OpenAIChatClient
+from agent_cli.models.openai_responses import OpenAIResponsesClient
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.picky_model import MEDIA, SPECS, TOOLS, image
 from tests.support.turns import World

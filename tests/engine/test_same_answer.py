@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import ToolMessage
+from agent_cli.kernel.messages import ToolMessage
 from tests.support.scripts import call
 from tests.support.turns import World
 

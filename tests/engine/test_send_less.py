@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.core.events import Compacted, LeftOut, MessageAdded, TurnFinished, Uncompacted, Warned
-from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Complete, Failed
-from agent_cli.core.window import Window
-from agent_cli.engine.send_less import ADVICE
-from agent_cli.engine.types import ConversationState, ModelHandle
-from agent_cli.providers.base import Request, ToolSpec
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.session.state import ReplayState
+from agent_cli.kernel.engine.send_less import ADVICE
+from agent_cli.kernel.engine.types import ConversationState, ModelHandle
+from agent_cli.kernel.events import Compacted, LeftOut, MessageAdded, TurnFinished, Uncompacted, Warned
+from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Complete, Failed
+from agent_cli.kernel.session.state import ReplayState
+from agent_cli.kernel.window import Window
+from agent_cli.models.base import Request, ToolSpec
+from agent_cli.models.scripted import ScriptedClient
 from tests.support.picky_model import (
     MEDIA,
     SPECS,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import Event, Warned
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Failed
-from agent_cli.engine.conversation import Conversation, consume
-from agent_cli.engine.hook_points import fire
-from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Turn
-from agent_cli.engine.types import TurnOptions
 from agent_cli.hooks import events as hook_events
+from agent_cli.kernel.engine.conversation import Conversation, consume
+from agent_cli.kernel.engine.hook_points import fire
+from agent_cli.kernel.engine.loop import run_turn
+from agent_cli.kernel.engine.turn import Turn
+from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.events import Event, Warned
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Failed
 from agent_tools.base import ToolError
 from agent_tools.results import ExpandedPrompt, TurnOverrides
 from tests.support.hooked_turns import HookedTurns, Said

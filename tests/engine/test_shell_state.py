@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer
-from agent_cli.core.events import SubagentEvent, ToolFinished, unwrap
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete, Suspended
+from agent_cli.kernel.decisions import Approve, Defer
+from agent_cli.kernel.events import SubagentEvent, ToolFinished, unwrap
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Complete, Suspended
 from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.state import ShellSnapshot
 from tests.support.scripts import call, task

@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
-from agent_cli.core.results import Complete, Failed, Limits, Usage
-from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
+from agent_cli.kernel.results import Complete, Failed, Limits, Usage
+from agent_cli.models.scripted import ScriptedClient
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.decisions import Approve, Defer, Reject
-from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
-from agent_cli.core.results import Complete, LimitReached, Limits, Suspended, Usage
+from agent_cli.kernel.decisions import Approve, Defer, Reject
+from agent_cli.kernel.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
+from agent_cli.kernel.results import Complete, LimitReached, Limits, Suspended, Usage
 from tests.support.program import agent
 from tests.support.scripts import call, script, task
 from tests.support.subagent_turns import story

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from agent_cli.engine.compaction.carry_over import MORE, SKIPPED, superseded
+from agent_cli.kernel.engine.compaction.carry_over import MORE, SKIPPED, superseded
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 LONG = "a line of a result\n" * 40
 
@@ -83,6 +83,6 @@ def test_the_words_about_the_rest_of_a_file_are_those_that_are_looked_for() -> N
 def test_the_words_of_a_skipped_call_are_those_that_are_looked_for() -> None:
     from inspect import getsource
 
-    from agent_cli.engine import execute
+    from agent_cli.kernel.engine import execute
 
     assert SKIPPED in getsource(execute.skip)

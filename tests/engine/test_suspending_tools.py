@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer, QuestionReply
-from agent_cli.core.events import QuestionAsked, ToolFinished, ToolRequested, ToolStarted
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Complete, Failed, Suspended
+from agent_cli.kernel.decisions import Approve, Defer, QuestionReply
+from agent_cli.kernel.events import QuestionAsked, ToolFinished, ToolRequested, ToolStarted
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Complete, Failed, Suspended
 from agent_tools.base import Effect, Finish, Progress, Suspend, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value

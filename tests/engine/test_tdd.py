@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, QuestionReply
-from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
-from agent_cli.core.results import Complete, Suspended
-from agent_cli.extensions.tdd import _COMMIT, _TEST
+from agent_cli.kernel.decisions import Approve, QuestionReply
+from agent_cli.kernel.events import QuestionAsked, TurnPaused, Warned
+from agent_cli.kernel.results import Complete, Suspended
+from agent_cli.knowledge.tdd import _COMMIT, _TEST
 from agent_tools.results import TurnOverrides
 from tests.support.scripts import call
 from tests.support.turns import World
@@ -170,7 +170,7 @@ def test_a_sub_agent_keeps_the_order_too(root: Path) -> None:
 
 
 def test_it_goes_on_after_a_pause_in_another_process(root: Path) -> None:
-    from agent_cli.core.decisions import Defer
+    from agent_cli.kernel.decisions import Defer
 
     story = world(root, [PLAN, RED, RUN, GREEN, RUN, {"text": "Good?"}], Person(Defer()))  # type: ignore[arg-type]
     assert isinstance(story.turn(overrides=LENT), Suspended)

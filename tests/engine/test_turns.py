@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer, EditedCall, Reject
-from agent_cli.core.events import (
+from agent_cli.kernel.decisions import Approve, Defer, EditedCall, Reject
+from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
     MessageAdded,
@@ -21,10 +22,9 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
 )
-from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
-from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
-from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.base import Chunk, ModelError, Notice, Request, Restarted, Started, TextChunk, UsageChunk
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
+from agent_cli.kernel.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
+from agent_cli.models.base import Chunk, ModelError, Notice, Request, Restarted, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -257,7 +257,7 @@ def test_a_failure_after_tools_degrades_and_never_replays(root: Path) -> None:
 
 
 def test_a_fallback_model_takes_over(root: Path) -> None:
-    from agent_cli.providers.scripted import ScriptedClient
+    from agent_cli.models.scripted import ScriptedClient
 
     spare = ScriptedClient([{"text": "From the spare."}], "spare")
     world = World(
@@ -269,7 +269,7 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
 
 
 def test_a_fallback_model_that_cannot_be_opened_is_skipped_with_a_warning(root: Path) -> None:
-    from agent_cli.providers.scripted import ScriptedClient
+    from agent_cli.models.scripted import ScriptedClient
 
     def broken() -> ModelHandle:
         raise ModelError(Failure("auth", "There is no key."))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Reject
-from agent_cli.core.results import Complete
+from agent_cli.kernel.decisions import Approve, Reject
+from agent_cli.kernel.results import Complete
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script
 from tests.support.turns import World

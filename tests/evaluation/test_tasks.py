@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.run_environment import UsageError
-from agent_cli.evaluation.tasks import read_tasks
+from agent_cli.extras.evaluation.tasks import read_tasks
+from agent_cli.kernel.run_environment import UsageError
 
 Make = Callable[..., Path]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import UserMessage
-from agent_cli.core.run_environment import UsageError
 from agent_cli.git.commit import commit_context, parse_arguments, with_trailers
 from agent_cli.git.repository import FileStatus, Repository
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.run_environment import UsageError
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import agent
 from tests.support.repositories import git

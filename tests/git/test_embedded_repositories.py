@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.batch.tasks import SourceStore
-from agent_cli.core.run_environment import UsageError
+from agent_cli.extras.batch.tasks import SourceStore
 from agent_cli.git.patch import snapshot
 from agent_cli.git.repository import Repository
+from agent_cli.kernel.run_environment import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.process.git_tree import store_tree
 from agent_tools.process.guarded_git import find_git, store_git

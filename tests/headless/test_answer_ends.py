@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.results import Usage
+from agent_cli.kernel.results import Usage
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 

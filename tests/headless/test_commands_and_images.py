@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import MessageAdded, ToolFinished
-from agent_cli.core.messages import ToolMessage
-from agent_cli.headless.stream_json import StreamJson
-from agent_cli.session.live import LiveSession
+from agent_cli.kernel.events import MessageAdded, ToolFinished
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.session.live import LiveSession
+from agent_cli.shells.headless.stream_json import StreamJson
 from agent_tools.results import Media
 from tests.support.extension_files import command
 from tests.support.model_server import ModelServer, Reply, openai

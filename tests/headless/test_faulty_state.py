@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.file_faults import fill, make_read_only, mount_small, own_mounts
 from tests.support.program import agent
 from tests.support.scripts import call, script

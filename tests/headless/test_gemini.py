@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.results import Usage
-from agent_cli.providers.catalog import lookup
+from agent_cli.kernel.results import Usage
+from agent_cli.models.catalog import lookup
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import Event, FilesSeen
-from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.types import TurnOptions
-from agent_cli.extensions.template import with_files
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.events import Event, FilesSeen
+from agent_cli.knowledge.template import with_files
 from agent_tools.fs.encoding import fingerprint
 from tests.support.program import agent
 from tests.support.scripts import call, script

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import Settings
-from agent_cli.providers.resolve import resolve
-from agent_cli.runtime.builder import turn_options
-from agent_cli.session.records import Header
+from agent_cli.kernel.runtime.builder import turn_options
+from agent_cli.kernel.session.records import Header
+from agent_cli.models.resolve import resolve
 from tests.support.program import agent
 from tests.support.scripts import call, script, task
 

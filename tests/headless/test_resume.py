@@ -13,12 +13,12 @@ import pytest
 from agent_cli.cli import decide_calls
 from agent_cli.cli.run_options import RunOptions
 from agent_cli.config.config import Config
-from agent_cli.core.decisions import defer, deny
-from agent_cli.runtime import builder
-from agent_cli.runtime.environment import find_environment
-from agent_cli.runtime.pending import refuse_copy
-from agent_cli.session.files import encode_record
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.decisions import defer, deny
+from agent_cli.kernel.runtime import builder
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.kernel.runtime.pending import refuse_copy
+from agent_cli.kernel.session.files import encode_record
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.rules import Trust
-from agent_cli.permissions.trust import Scan, TrustStore, evaluate_trust
-from agent_cli.runtime.saved_settings import saver
+from agent_cli.kernel.rules import Trust
+from agent_cli.kernel.runtime.saved_settings import saver
+from agent_cli.policy.trust import Scan, TrustStore, evaluate_trust
 from tests.support.program import agent
 from tests.support.repositories import git
 from tests.support.sandboxes import SandboxTester, missing

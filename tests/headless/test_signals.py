@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.headless.input import compose_prompt, read_stdin
+from agent_cli.shells.headless.input import compose_prompt, read_stdin
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import clean_env
 from tests.support.scripts import call, script

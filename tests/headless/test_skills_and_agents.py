@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.extensions.skills import read_skill
+from agent_cli.knowledge.skills import read_skill
 from agent_tools.base import Steps, ToolContext
 from agent_tools.context import OfferedExtensions
 from agent_tools.fs.workspace import Workspace

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.engine.held_text import RepeatedText, repeated_length
-from agent_cli.engine.turn_end import describes_call
+from agent_cli.kernel.engine.held_text import RepeatedText, repeated_length
+from agent_cli.kernel.engine.turn_end import describes_call
 from tests.support.model_server import Call, ModelServer, Received, Reply, ScriptedClient
 from tests.support.program import agent
 

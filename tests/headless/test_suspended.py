@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.session.timeline import build_timeline
+from agent_cli.kernel.session.timeline import build_timeline
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
@@ -149,7 +149,7 @@ def test_a_rejected_plan_ends_the_work(work: Path) -> None:
 def test_a_plan_expires(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan_run(work, {"text": "Too late.", "expect": "expired"})
     path = next((work.parent / "home" / "state").rglob("*.jsonl"))
-    from agent_cli.session import pending_plans
+    from agent_cli.kernel.session import pending_plans
 
     assert not pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
     now = time.time()
@@ -159,7 +159,7 @@ def test_a_plan_expires(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plan_is_taken_exactly_once(tmp_path: Path) -> None:
-    from agent_cli.session.pending_plans import WaitingPlan, claim_plan, save_plan
+    from agent_cli.kernel.session.pending_plans import WaitingPlan, claim_plan, save_plan
 
     plan = WaitingPlan("s", "c", {"plan": "x"}, 1.0)
     save_plan(tmp_path, plan)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.session.files import decode_record, encode_record
+from agent_cli.kernel.session.files import decode_record, encode_record
 from tests.support.program import agent
 from tests.support.scripts import script
 from tests.support.suspended_runs import PLAN, WRITE, as_printed, pending, plan_run, printed
@@ -91,7 +91,7 @@ def test_a_plan_says_when_it_expires(work: Path) -> None:
     item = pending(work)[0]["pending"][0]
     assert item["expires_at"] > item["asked_at"]
     assert ", expires 2" in agent(["pending"], work).stdout
-    from agent_cli.session.pending_plans import lifetime, seconds_of
+    from agent_cli.kernel.session.pending_plans import lifetime, seconds_of
 
     assert seconds_of(item["expires_at"]) - seconds_of(item["asked_at"]) == 72 * 3600
     assert [lifetime(m) for m in (1, 90, 120, 4320)] == ["1 minute", "90 minutes", "2 hours", "3 days"]

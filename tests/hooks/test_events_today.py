@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.rules import rule_update
-from agent_cli.engine.hook_points import output_text
+from agent_cli.kernel.engine.hook_points import output_text
+from agent_cli.kernel.rules import rule_update
 from tests.support.hook_logs import given, hooks, run
 from tests.support.scripts import call
 

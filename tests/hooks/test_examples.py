@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.conversation import consume
 from agent_cli.hooks.events import HOOK_EVENTS
+from agent_cli.kernel.engine.conversation import consume
 from agent_tools.cancel import CancelToken
 from tests.support.fork_server import ROOT
 from tests.support.program import agent

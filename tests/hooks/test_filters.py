@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.rules import read_rule
-from agent_cli.permissions.command_rules import rule_applies
+from agent_cli.kernel.rules import read_rule
+from agent_cli.policy.command_rules import rule_applies
 from agent_tools.base import Effect
 from tests.support.program import agent, run_allowing_bash
 from tests.support.scripts import call, script

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.conversation import consume
 from agent_cli.hooks import Hook, HookResult
+from agent_cli.kernel.engine.conversation import consume
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.hook_scripts import Step, table_of
 from tests.support.web_server import Page, WebServer, page

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import UsageAdded
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Usage
-from agent_cli.engine.conversation import consume
-from agent_cli.engine.types import ModelHandle
 from agent_cli.hooks import Hook, HookRegistry, HookSession, HookSurroundings
 from agent_cli.hooks.answers import read_hook_verdict
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime import conditions
+from agent_cli.kernel.engine.conversation import consume
+from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.events import UsageAdded
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.runtime import conditions
+from agent_cli.models.scripted import ScriptedClient
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import run_allowing_bash
 from tests.support.scripts import call

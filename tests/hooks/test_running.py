@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import HookFinished, HookStarted
-from agent_cli.engine.conversation import consume
 from agent_cli.hooks import Hook, HookRegistry, HookResult, PythonHook
 from agent_cli.hooks.matching import matcher_matches
 from agent_cli.hooks.runner import EXIT_1
+from agent_cli.kernel.engine.conversation import consume
+from agent_cli.kernel.events import HookFinished, HookStarted
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.hook_scripts import Step, python, saying, table_of
 from tests.support.waiting import soon

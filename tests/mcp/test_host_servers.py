@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.core.host_servers import HostServers
-from agent_cli.core.run_environment import UsageError
+from agent_cli.kernel.host_servers import HostServers
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.mcp.approvals import Approvals
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, declaration_problem, servers_of_host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.core.rules import names_tool
+from agent_cli.kernel.rules import names_tool
 from agent_cli.mcp.catalog import full_name
 from agent_cli.mcp.config import DeclaredServer, declaration_problem
 

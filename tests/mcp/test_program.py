@@ -306,7 +306,7 @@ def test_a_run_without_servers_loads_nothing_of_them(place: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, model], cwd=place, env=env, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == ["x", "['agent_cli.runtime.mcp']"]
+    assert done.stdout.splitlines() == ["x", "['agent_cli.kernel.runtime.mcp']"]
 
 
 def test_a_server_that_is_known_is_started_only_when_it_is_used(place: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.decisions import Approve, Defer, QuestionReply, Reject
-from agent_cli.core.events import (
+from agent_cli.kernel.decisions import Approve, Defer, QuestionReply, Reject
+from agent_cli.kernel.events import (
     ApprovalRequested,
     MessageAdded,
     QuestionAsked,
@@ -19,8 +19,8 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolStarted,
 )
-from agent_cli.core.messages import ToolMessage
-from agent_cli.extensions.agents import read_agent_type
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.knowledge.agents import read_agent_type
 from agent_cli.mcp.manager import Servers, ToolSearch, UseTool
 from agent_cli.mcp.tools import prompts_of, with_resources
 from agent_tools.base import ToolError

@@ -11,11 +11,11 @@ import pytest
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.extensions.loader import load_extensions
-from agent_cli.plugins.install import Marketplace, accept, add_marketplace, stage_plugin
-from agent_cli.plugins.manifest import Plugin, PluginError
-from agent_cli.plugins.store import PluginStore
-from agent_cli.runtime.environment import find_environment
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.knowledge.loader import load_extensions
+from agent_cli.knowledge.plugins.install import Marketplace, accept, add_marketplace, stage_plugin
+from agent_cli.knowledge.plugins.manifest import Plugin, PluginError
+from agent_cli.knowledge.plugins.store import PluginStore
 
 # A folder with the repositories as OWNER/NAME.
 FOLDER = os.environ.get("AGENT_MARKETPLACES", "")

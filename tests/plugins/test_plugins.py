@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.plugins.install import read_marketplace
-from agent_cli.plugins.manifest import PluginError, read_plugin
-from agent_cli.plugins.obtain import extract_zip, parse_source
+from agent_cli.knowledge.plugins.install import read_marketplace
+from agent_cli.knowledge.plugins.manifest import PluginError, read_plugin
+from agent_cli.knowledge.plugins.obtain import extract_zip, parse_source
 from tests.support.extension_files import home_of, put
 from tests.support.plugin_folders import command_hook, marketplace_folder, plugin_folder
 from tests.support.program import agent
@@ -276,10 +276,10 @@ def test_links_and_large_files_of_an_archive_are_refused(tmp_path: Path, monkeyp
     extract_zip(zipped(*entries), tmp_path / "one", left)
     assert left == ["a: it is a link or no regular file"] and not os.path.lexists(tmp_path / "one/a")
     assert os.access(tmp_path / "one/run", os.X_OK) and not os.access(tmp_path / "one/b", os.X_OK)
-    monkeypatch.setattr("agent_cli.plugins.obtain.MAX_FILE_BYTES", 3)
+    monkeypatch.setattr("agent_cli.knowledge.plugins.obtain.MAX_FILE_BYTES", 3)
     with pytest.raises(PluginError, match="has more than"):
         extract_zip(zipped(("b", b"xxxx", 0o644)), tmp_path / "two", [])
-    monkeypatch.setattr("agent_cli.plugins.obtain.MAX_FILES", 1)
+    monkeypatch.setattr("agent_cli.knowledge.plugins.obtain.MAX_FILES", 1)
     with pytest.raises(PluginError, match="too large"):
         extract_zip(zipped(("b", b"x", 0), ("c", b"x", 0)), tmp_path / "three", [])
     with pytest.raises(PluginError, match="cannot be read"):

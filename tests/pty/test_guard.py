@@ -69,8 +69,8 @@ def test_ctrl_c_is_heard_meanwhile(work: Path) -> None:
 def test_a_pipe_waits_for_nothing(work: Path) -> None:
     from time import monotonic
 
-    from agent_cli.terminal.dialogs.model import GUARD_SECONDS
-    from agent_cli.terminal.line_input import read_typed_ahead
+    from agent_cli.shells.terminal.dialogs.model import GUARD_SECONDS
+    from agent_cli.shells.terminal.line_input import read_typed_ahead
 
     began = monotonic()
     assert read_typed_ahead() == ""  # standard input of the tests is no terminal

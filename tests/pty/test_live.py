@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.terminal.startup import first_approval_hint
+from agent_cli.shells.terminal.startup import first_approval_hint
 from tests.support.program import agent
 from tests.support.pty_screen import Drawn
 from tests.support.scripts import call, script

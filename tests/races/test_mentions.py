@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.extensions import template
-from agent_cli.extensions.template import with_files
+from agent_cli.knowledge import template
+from agent_cli.knowledge.template import with_files
 from tests.support.link_swaps import SECRET, SwapWorkspace
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.checkpoints import undo
-from agent_cli.checkpoints.git_store import oid_of
-from agent_cli.checkpoints.recorder import Recorder
-from agent_cli.checkpoints.scanner import SizeLimits
-from agent_cli.checkpoints.store import Store, StoreConfig
-from agent_cli.checkpoints.undo import UndoManager, restore_files
-from agent_cli.checkpoints.undo_plan import FileState, Item
-from agent_cli.core.messages import UserMessage
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.undo import undo
+from agent_cli.undo.git_store import oid_of
+from agent_cli.undo.recorder import Recorder
+from agent_cli.undo.scanner import SizeLimits
+from agent_cli.undo.store import Store, StoreConfig
+from agent_cli.undo.undo import UndoManager, restore_files
+from agent_cli.undo.undo_plan import FileState, Item
 from agent_tools.base import Effect
 from tests.support.link_swaps import SECRET, SwapWorkspace
 

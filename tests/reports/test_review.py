@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.reports.findings import DiffLines
+from agent_cli.extras.reports.findings import DiffLines
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent
 from tests.support.repositories import git

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.redact import shown_variable
-from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.providers.registry import PROVIDERS
-from agent_cli.providers.steering import steering_of
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.startup import ask_about_addresses
+from agent_cli.kernel.redact import shown_variable
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.models.registry import PROVIDERS
+from agent_cli.models.steering import steering_of
+from agent_cli.shells.terminal.dialogs.lines import LineDialogs
+from agent_cli.shells.terminal.startup import ask_about_addresses
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent, clean_env
 from tests.support.pty_session import Terminal

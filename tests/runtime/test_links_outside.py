@@ -9,12 +9,12 @@ import pytest
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.run_environment import RunEnvironment
-from agent_cli.extensions.agents import find_agent_types
-from agent_cli.extensions.commands import find_commands
-from agent_cli.extensions.skills import find_skills
-from agent_cli.permissions.trust import evaluate_trust, fingerprints
-from agent_cli.runtime.environment import read_settings
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.runtime.environment import read_settings
+from agent_cli.knowledge.agents import find_agent_types
+from agent_cli.knowledge.commands import find_commands
+from agent_cli.knowledge.skills import find_skills
+from agent_cli.policy.trust import evaluate_trust, fingerprints
 from tests.support.program import agent
 from tests.support.scripts import call, script
 

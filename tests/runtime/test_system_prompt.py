@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.config.prompts import prompt, prompt_folder
 from agent_cli.config.schema import SandboxSettings
-from agent_cli.runtime.system_prompt import describe_sandbox, model_family
+from agent_cli.kernel.runtime.system_prompt import describe_sandbox, model_family
 from agent_tools.sandbox.bwrap import find_bwrap
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent

@@ -7,10 +7,10 @@ from typing import Any, get_args
 import pytest
 
 from agent_cli.config.schema import Settings, TurnSettings
-from agent_cli.engine.types import TurnOptions
-from agent_cli.providers.resolve import resolve
-from agent_cli.runtime.builder import turn_options
-from agent_cli.session.records import Header
+from agent_cli.kernel.engine.types import TurnOptions
+from agent_cli.kernel.runtime.builder import turn_options
+from agent_cli.kernel.session.records import Header
+from agent_cli.models.resolve import resolve
 from agent_tools.record import hints_of
 
 

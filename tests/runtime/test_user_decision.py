@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.decisions import (
+from agent_cli.kernel.decisions import (
     Answer,
     Approve,
     EditedCall,
@@ -20,9 +20,9 @@ from agent_cli.core.decisions import (
     recorded_reply,
     reply_record,
 )
-from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAsked
-from agent_cli.runtime.edit_call import editable_call
-from agent_cli.runtime.user_decision import DECISION_FIELDS, DecisionRefusedError, UserDecision, take_decision
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAsked
+from agent_cli.kernel.runtime.edit_call import editable_call
+from agent_cli.kernel.runtime.user_decision import DECISION_FIELDS, DecisionRefusedError, UserDecision, take_decision
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import from_json, to_json
 from tests.support.decisions import EDITS, LINES, OTHER, DecidedCall

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import Settings
-from agent_cli.providers import resolve
-from agent_cli.providers.base import Request
-from agent_cli.providers.catalog import ModelInfo, lookup
-from agent_cli.providers.registry import is_loopback_url
-from agent_cli.runtime import models
-from agent_cli.runtime.models import LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB, input_modalities, open_client
+from agent_cli.kernel.runtime import models
+from agent_cli.kernel.runtime.models import LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB, input_modalities, open_client
+from agent_cli.models import resolve
+from agent_cli.models.base import Request
+from agent_cli.models.catalog import ModelInfo, lookup
+from agent_cli.models.registry import is_loopback_url
 from agent_tools.cancel import CancelToken
 
 

@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from agent_cli.server.app import ROUTES, TimedProtocol
-from agent_cli.server.guard import FailureLimit
+from agent_cli.extras.server.app import ROUTES, TimedProtocol
+from agent_cli.extras.server.guard import FailureLimit
 from tests.support.program import agent
 from tests.support.scripts import call
 from tests.support.served import NOBODY, Served, path_of, write_script
@@ -273,7 +273,7 @@ def test_slow_clients_hold_up_nobody(server: Served) -> None:
     ids=["first", "second", "body"],
 )
 def test_a_request_that_never_arrives_ends_its_connection(before: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_cli.server.app._HEADER_SECONDS", 0.3)
+    monkeypatch.setattr("agent_cli.extras.server.app._HEADER_SECONDS", 0.3)
 
     async def hello(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})

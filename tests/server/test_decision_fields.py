@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.runtime.user_decision import DECISION_FIELDS
+from agent_cli.kernel.runtime.user_decision import DECISION_FIELDS
 from tests.support.scripts import call
 from tests.support.served import Served, write_script
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.providers.catalog import newest_claude
+from agent_cli.models.catalog import newest_claude
 from tests.support.served import served
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.server.notify import sign_notice
+from agent_cli.extras.server.notify import sign_notice
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call

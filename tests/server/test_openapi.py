@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import booleans
 from starlette.routing import Route
 
-from agent_cli.server.app import ROUTES, build_openapi
+from agent_cli.extras.server.app import ROUTES, build_openapi
 from tests.support.scripts import call
 from tests.support.served import Served, path_of, write_script
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.server.coding import awaited_stage
+from agent_cli.extras.server.coding import awaited_stage
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script
 from tests.support.served import Served, served, write_script

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from agent_cli.checkpoints import manifest as snapshots
-from agent_cli.core.events import UNLOGGED, Event, HookStarted
-from agent_cli.session.records import Header, Mended, Partial
-from agent_cli.terminal.app.drafts import Draft
+from agent_cli.kernel.events import UNLOGGED, Event, HookStarted
+from agent_cli.kernel.session.records import Header, Mended, Partial
+from agent_cli.shells.terminal.app.drafts import Draft
+from agent_cli.undo import manifest as snapshots
 from agent_tools.record import Value, hints_of, to_json
 
 LINES = Path(__file__).with_name("stored.jsonl")

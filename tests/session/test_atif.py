@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     ApprovalResolved,
     Compacted,
     Event,
@@ -21,11 +21,11 @@ from agent_cli.core.events import (
     TurnStarted,
     UsageAdded,
 )
-from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Usage
-from agent_cli.core.version import __version__
-from agent_cli.session.export_atif import build_trajectory
-from agent_cli.session.records import Header, SessionNotFoundError
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.session.export_atif import build_trajectory
+from agent_cli.kernel.session.records import Header, SessionNotFoundError
+from agent_cli.kernel.version import __version__
 from agent_tools.results import Media
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     Compacted,
     MessageAdded,
     SessionNamed,
@@ -16,15 +16,15 @@ from agent_cli.core.events import (
     TurnStarted,
     UsageAdded,
 )
-from agent_cli.core.messages import AssistantMessage, Text, ToolCall, UserMessage
-from agent_cli.core.results import Diagnostics, Usage
-from agent_cli.session.files import read_log
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import restore
-from agent_cli.session.summary import summarize_session
-from agent_cli.session.timeline import build_timeline
-from agent_cli.session.view import SessionView
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agent_cli.kernel.results import Diagnostics, Usage
+from agent_cli.kernel.session.files import read_log
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.session.summary import summarize_session
+from agent_cli.kernel.session.timeline import build_timeline
+from agent_cli.kernel.session.view import SessionView
 from tests.support.program import agent
 from tests.support.scripts import script
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.messages import AssistantMessage, UserMessage
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.messages import AssistantMessage, UserMessage
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.crashes import unpaired
 from tests.support.fork_server import ROOT
 from tests.support.program import agent, clean_env

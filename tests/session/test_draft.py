@@ -10,15 +10,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.session.store import SessionStore
-from agent_cli.terminal.app.drafts import Draft, DraftFile, claim_orphan
+from agent_cli.kernel.session.store import SessionStore
+from agent_cli.shells.terminal.app.drafts import Draft, DraftFile, claim_orphan
 from tests.support.file_faults import fill, mount_small, own_mounts
 from tests.support.fork_server import ROOT
 
 TYPE = """
 import os, sys
 from pathlib import Path
-from agent_cli.terminal.app.drafts import DraftFile
+from agent_cli.shells.terminal.app.drafts import DraftFile
 drafts = DraftFile(Path(sys.argv[1]), sys.argv[2])
 for n in range(10_000):
     drafts.save("word " * (n % 50 + 1), ["queued"])

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agent_cli.core.events import ApprovalResolved, SessionNamed, SubagentEvent, ToolFinished, ToolRequested, Warned
-from agent_cli.core.messages import ToolCall
-from agent_cli.session.export import (
+from agent_cli.kernel.events import ApprovalResolved, SessionNamed, SubagentEvent, ToolFinished, ToolRequested, Warned
+from agent_cli.kernel.messages import ToolCall
+from agent_cli.kernel.session.export import (
     POLICY,
     STYLE,
     as_html,
@@ -27,9 +27,9 @@ from agent_cli.session.export import (
     page,
     write_document,
 )
-from agent_cli.session.export_document import Document, ToolEntry, build_document
-from agent_cli.session.records import Header
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.session.export_document import Document, ToolEntry, build_document
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.store import SessionStore
 from agent_tools.results import Diff, TodoItem, TodoView
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, asked, called, ended, keep, log_bytes, session_id, spent

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     FilesSeen,
     PlanContinued,
     Rewound,
@@ -21,13 +21,20 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from agent_cli.core.messages import Message, ToolCall
-from agent_cli.session.history import MAX_ANSWER_CHARS, MAX_EVENTS, TAIL_BYTES, Exchange, exchanges_of, last_exchanges
-from agent_cli.session.records import SessionNotFoundError
-from agent_cli.session.restore import restore
-from agent_cli.session.search import SeveralSessionsError, contains_text, find_session
-from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import (
+from agent_cli.kernel.messages import Message, ToolCall
+from agent_cli.kernel.session.history import (
+    MAX_ANSWER_CHARS,
+    MAX_EVENTS,
+    TAIL_BYTES,
+    Exchange,
+    exchanges_of,
+    last_exchanges,
+)
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.session.search import SeveralSessionsError, contains_text, find_session
+from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.summary import (
     first_words,
     size,
     summaries_of_all_projects,

@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agent_cli.acp.updates import SessionUpdates
-from agent_cli.core.events import UNLOGGED, Event
-from agent_cli.core.message_ids import MessageIds
-from agent_cli.headless.output import ProgressPrinter, RunListener
-from agent_cli.headless.stream_json import StreamJson
-from agent_cli.session.live import LiveSession
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import records
-from agent_cli.session.state import KINDS
-from agent_cli.session.transcripts.entries import EntryContext
-from agent_cli.session.transcripts.writer import TranscriptWriter
-from agent_cli.terminal.render.events import EventRenderer
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.extras.acp.updates import SessionUpdates
+from agent_cli.kernel.events import UNLOGGED, Event
+from agent_cli.kernel.message_ids import MessageIds
+from agent_cli.kernel.session.live import LiveSession
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.restore import records
+from agent_cli.kernel.session.state import KINDS
+from agent_cli.kernel.session.transcripts.entries import EntryContext
+from agent_cli.kernel.session.transcripts.writer import TranscriptWriter
+from agent_cli.shells.headless.output import ProgressPrinter, RunListener
+from agent_cli.shells.headless.stream_json import StreamJson
+from agent_cli.shells.terminal.render.events import EventRenderer
+from agent_cli.shells.terminal.render.transcript import Transcript
 from agent_tools.record import from_json
 from tests.support.live_events import SCENES
 

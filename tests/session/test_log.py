@@ -9,14 +9,14 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from agent_cli.core.events import MessageAdded, Rewound, ToolFinished
-from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Usage
-from agent_cli.session.files import decode_record, encode_record
-from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.records import Header, SessionNotFoundError
-from agent_cli.session.restore import restore
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.kernel.events import MessageAdded, Rewound, ToolFinished
+from agent_cli.kernel.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.session.files import decode_record, encode_record
+from agent_cli.kernel.session.log import SessionBusyError, SessionLog
+from agent_cli.kernel.session.records import Header, SessionNotFoundError
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_tools.results import Media
 from tests.support.file_faults import fill, mount_small, own_mounts
 from tests.support.session_logs import HEADER, MESSAGES, quiet, write_log

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     MessageAdded,
     ToolFinished,
     ToolRequested,
@@ -21,12 +21,12 @@ from agent_cli.core.events import (
     TurnStarted,
     UsageAdded,
 )
-from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Diagnostics, Usage
-from agent_cli.session.files import read_bytes
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header, SessionNotFoundError
-from agent_cli.session.restore import restore
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Diagnostics, Usage
+from agent_cli.kernel.session.files import read_bytes
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header, SessionNotFoundError
+from agent_cli.kernel.session.restore import restore
 from tests.support.crashes import unpaired
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "200"))

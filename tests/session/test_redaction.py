@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.events import MessageAdded
-from agent_cli.core.messages import AssistantMessage, Text, UserMessage
-from agent_cli.core.redact import REDACTED, Redactor
-from agent_cli.session.files import decode_record
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
+from agent_cli.kernel.events import MessageAdded
+from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
+from agent_cli.kernel.redact import REDACTED, Redactor
+from agent_cli.kernel.session.files import decode_record
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
 from tests.support.program import agent
 from tests.support.sample_keys import KEYS
 from tests.support.scripts import call, script

@@ -10,16 +10,16 @@ from threading import Lock
 
 import pytest
 
-from agent_cli.core.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
-from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.redact import Redactor
-from agent_cli.core.results import Usage
-from agent_cli.session.files import decode_record
-from agent_cli.session.history import INTERRUPTED, LOST_MESSAGE, LOST_RESULT, last_exchanges
-from agent_cli.session.log import PartialWriter, SessionLog
-from agent_cli.session.records import Restored, SessionNotFoundError
-from agent_cli.session.restore import restore
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
+from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.redact import Redactor
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.session.files import decode_record
+from agent_cli.kernel.session.history import INTERRUPTED, LOST_MESSAGE, LOST_RESULT, last_exchanges
+from agent_cli.kernel.session.log import PartialWriter, SessionLog
+from agent_cli.kernel.session.records import Restored, SessionNotFoundError
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.crashes import unpaired
 from tests.support.program import agent
 from tests.support.scripts import call, script
@@ -164,7 +164,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     for line in path.read_bytes().splitlines():
         record = decode_record(line)
         assert record is not None
-        from agent_cli.session.files import encode_record
+        from agent_cli.kernel.session.files import encode_record
 
         newer.append(encode_record({**record, "v": 2}) + b"\n")
     with pytest.raises(SessionNotFoundError, match="newer version"):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.results import Complete, Failed, LimitReached, Suspended
-from agent_cli.session.restore import records, restore
+from agent_cli.kernel.results import Complete, Failed, LimitReached, Suspended
+from agent_cli.kernel.session.restore import records, restore
 from agent_tools.record import Value, from_json, to_json
 from tests.session.stored_records import LINES, ROOTS, examples, tags
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.core.events import RoundStarted, SubagentEvent, TurnStarted
-from agent_cli.core.messages import ToolCall
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.events import RoundStarted, SubagentEvent, TurnStarted
+from agent_cli.kernel.messages import ToolCall
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.program import agent
 from tests.support.session_logs import answered, asked, called, ended, keep
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.events import MessageAdded, TextDelta
-from agent_cli.core.messages import UserMessage
-from agent_cli.session.files import MAX_COPIES, damaged_copies, owner_file
-from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.restore import restore
+from agent_cli.kernel.events import MessageAdded, TextDelta
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.session.files import MAX_COPIES, damaged_copies, owner_file
+from agent_cli.kernel.session.log import SessionBusyError, SessionLog
+from agent_cli.kernel.session.restore import restore
 from tests.support.file_faults import unprivileged
 from tests.support.fork_server import ROOT
 from tests.support.program import agent, clean_env
@@ -158,7 +158,7 @@ def test_a_removed_file_is_reported(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from agent_cli.session.log import SessionLog
+from agent_cli.kernel.session.log import SessionLog
 log = SessionLog(Path(sys.argv[1]), print)
 log.acquire()
 print("held", flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
@@ -28,9 +28,9 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
 )
-from agent_cli.core.messages import Media, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Diagnostics, Failure, Usage
-from agent_cli.session.view_changes import ViewChanges
+from agent_cli.kernel.messages import Media, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Diagnostics, Failure, Usage
+from agent_cli.kernel.session.view_changes import ViewChanges
 from agent_tools.base import Effect
 from agent_tools.results import CommandOutput, Diff, TodoItem
 from tests.support.drawn_view import DrawnView

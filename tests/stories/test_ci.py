@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from agent_cli.core.results import Usage
+from agent_cli.kernel.results import Usage
 from tests.support.model_replies import Call
 from tests.support.program import clean_env
 from tests.support.stories.day import Day, story

@@ -148,7 +148,7 @@ def test_install_upgrade_and_removal(work: Path) -> None:
     assert run("doctor").returncode == 1 and "agent login" in run("-p", "hi").stderr
     (home / ".agentrc").write_text('effort = "low"\n')
 
-    number = source / "agent_cli" / "core" / "version.py"
+    number = source / "agent_cli" / "kernel" / "version.py"
     text = number.read_text()
     number.write_text(re.sub(r'"\d+\.\d+\.\d+"', '"9.8.7"', text, count=1))
     assert number.read_text() != text

@@ -15,20 +15,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.decisions import Answer, Approve, Defer
-from agent_cli.core.events import ApprovalRequested, Event
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from agent_cli.core.results import Limits
-from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.builder import BROKEN_OFF
-from agent_cli.session.files import LogLine, read_bytes
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.session.restore import restore
+from agent_cli.kernel.decisions import Answer, Approve, Defer
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import ApprovalRequested, Event
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.kernel.results import Limits
+from agent_cli.kernel.runtime.builder import BROKEN_OFF
+from agent_cli.kernel.session.files import LogLine, read_bytes
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
+from agent_cli.kernel.session.restore import restore
+from agent_cli.models.scripted import ScriptedClient
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value

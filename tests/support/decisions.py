@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.decisions import (
+from agent_cli.kernel.decisions import (
     Answer,
     Defer,
     QuestionReply,
@@ -15,7 +15,7 @@ from agent_cli.core.decisions import (
     recorded_reply,
     reply_record,
 )
-from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import plan_text
 from tests.support.scripts import call

@@ -46,4 +46,5 @@ def files_of_a_call(folder: Path, *args: str) -> set[str]:
     )
     code, files = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
-    return {"/".join(Path(f).parts[-3:]) for f in files if {"agent_cli", "agent_tools"} & {*Path(f).parts[-4:]}}
+    shown = (Path(f).parts for f in files)
+    return {"/".join(p[-4:]) for p in shown if {"agent_cli", "agent_tools"} & {*p[-5:]}}

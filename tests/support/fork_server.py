@@ -44,9 +44,9 @@ SHARED = "FORK_SERVERS"
 # What Python and the C library read before the program does. Of these only the language may be set.
 _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
-_PROGRAM, _WORKER = "agent_cli", "agent_cli.providers.litellm_worker"
+_PROGRAM, _WORKER = "agent_cli", "agent_cli.models.litellm_worker"
 _MCP_SERVER = "tests.support.mcp.full_server"
-_TASK_WORKER, _POOL = "agent_cli.server.worker", "agent_cli.server.pool"
+_TASK_WORKER, _POOL = "agent_cli.extras.server.worker", "agent_cli.extras.server.pool"
 # Imported before the fork: all of the program, and what a session loads of libraries by and by.
 _OF_THE_PROGRAM = (
     "anyio._backends._asyncio",
@@ -64,7 +64,7 @@ _OF_THE_PROGRAM = (
     "tomllib",
 )
 # Dask, which one command uses and takes a second, and which reads its settings from the environment.
-_NOT_BEFORE = ("agent_cli.batch.cluster", "agent_cli.batch.cluster")
+_NOT_BEFORE = ("agent_cli.extras.batch.cluster", "agent_cli.extras.batch.cluster")
 _OF_THE_WORKER = (
     _WORKER,
     "litellm",

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import Event, HookFinished, Warned
-from agent_cli.engine.conversation import consume
 from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession, HookSurroundings
+from agent_cli.kernel.engine.conversation import consume
+from agent_cli.kernel.events import Event, HookFinished, Warned
 from agent_tools.cancel import CancelToken
 
 PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from agent_cli.core.decisions import Level
-from agent_cli.core.messages import ToolCall
-from agent_cli.engine.loop import run_turn
-from agent_cli.engine.tool_call import prepare_call
-from agent_cli.engine.turn import Turn, TurnDeps
-from agent_cli.engine.types import CallError, ConversationState, ToolTable, TurnOptions
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.engine.loop import run_turn
+from agent_cli.kernel.engine.tool_call import prepare_call
+from agent_cli.kernel.engine.turn import Turn, TurnDeps
+from agent_cli.kernel.engine.types import CallError, ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.messages import ToolCall
+from agent_cli.models.scripted import ScriptedClient
+from agent_cli.policy.policy import Policy
 from agent_tools.base import ToolContext, ToolError, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     EDITED,
     AnswerRestarted,
     ApprovalRequested,
@@ -46,8 +46,8 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
 )
-from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Diagnostics, Failure, TerminalReason, Usage
+from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Diagnostics, Failure, TerminalReason, Usage
 from agent_tools.results import CommandOutput, Diff, Display, Effect, Media, Note, TodoItem, TodoView
 
 PATCH = "@@ -1,2 +1,2 @@\n-one\n+two\n three\n@@ -9 +9,2 @@\n nine\n+ten\n"

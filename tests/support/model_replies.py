@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from agent_cli.core.results import Usage
+from agent_cli.kernel.results import Usage
 from agent_tools.record import Value
 from tests.support.gemini_events import gemini_events, gemini_whole
 from tests.support.ollama_lines import ollama_lines, ollama_whole

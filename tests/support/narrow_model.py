@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent_cli.core.messages import AssistantMessage, Message
-from agent_cli.core.results import Failure, Usage
-from agent_cli.providers.base import (
+from agent_cli.kernel.messages import AssistantMessage, Message
+from agent_cli.kernel.results import Failure, Usage
+from agent_cli.models.base import (
     Chunk,
     MessageStop,
     ModelError,
@@ -19,7 +19,7 @@ from agent_cli.providers.base import (
     ToolCallStart,
     UsageChunk,
 )
-from agent_cli.providers.scripted import _check_results
+from agent_cli.models.scripted import _check_results
 from agent_tools.cancel import CancelToken
 from agent_tools.record import to_json
 

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from agent_cli.core.results import Usage
+from agent_cli.kernel.results import Usage
 from tests.support.model_server import Call, Received, Reply
 
 _USAGE = Usage(input=900, output=40)

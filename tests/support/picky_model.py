@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from agent_cli.core.messages import AssistantMessage, Thinking, ToolMessage, UserMessage
-from agent_cli.core.results import Usage
-from agent_cli.providers.base import (
+from agent_cli.kernel.messages import AssistantMessage, Thinking, ToolMessage, UserMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.models.base import (
     Chunk,
     MessageStop,
     Request,
@@ -25,8 +25,8 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
-from agent_cli.providers.errors import error_for_status
-from agent_cli.providers.scripted import _check_results
+from agent_cli.models.errors import error_for_status
+from agent_cli.models.scripted import _check_results
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value

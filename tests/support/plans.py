@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.core.decisions import Defer, QuestionReply
+from agent_cli.kernel.decisions import Defer, QuestionReply
 from tests.support.scripts import call
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.results import Usage
+from agent_cli.kernel.results import Usage
 
 if TYPE_CHECKING:
     from tests.support.model_replies import Reply

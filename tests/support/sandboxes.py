@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.rules import read_rule
-from agent_cli.permissions.policy import Policy
+from agent_cli.kernel.rules import read_rule
+from agent_cli.policy.policy import Policy
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.sandbox import landlock

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     Event,
     MessageAdded,
     SessionNamed,
@@ -18,13 +18,13 @@ from agent_cli.core.events import (
     TurnStarted,
     UsageAdded,
 )
-from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Diagnostics, Failure, Usage
-from agent_cli.session.files import encode_record
-from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.store import SessionStore
-from agent_cli.terminal import commands  # noqa: F401 - registers them
+from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Diagnostics, Failure, Usage
+from agent_cli.kernel.session.files import encode_record
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.store import SessionStore
+from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
 from agent_tools.record import to_json
 from agent_tools.results import Diff, Display
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent_cli.providers.http_client import endpoint_url
+from agent_cli.models.http_client import endpoint_url
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from tests.support.loopback import end_listening

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.messages import UserMessage
+from agent_cli.kernel.messages import UserMessage
 from tests.support.turns import World
 
 
@@ -13,7 +13,7 @@ class SplitScripts:
     """One script for the parent and one for its sub-agents, chosen by the first message."""
 
     def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
-        from agent_cli.providers.scripted import ScriptedClient
+        from agent_cli.models.scripted import ScriptedClient
 
         self.parent = world.model
         self.nested = ScriptedClient(nested, "nested")

@@ -13,17 +13,17 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
-from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.runtime.user_decision import UserDecision
-from agent_cli.terminal.app.app import TerminalApp
-from agent_cli.terminal.app.completion import CommandEntry
-from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
-from agent_cli.terminal.app.output import AtomicOutput
-from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.dialogs.model import Dialog
-from agent_cli.terminal.render.theme import Colors
-from agent_cli.terminal.render.transcript import Transcript
-from agent_cli.terminal.slash import ExitRequestedError
+from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
+from agent_cli.kernel.runtime.user_decision import UserDecision
+from agent_cli.shells.terminal.app.app import TerminalApp
+from agent_cli.shells.terminal.app.completion import CommandEntry
+from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
+from agent_cli.shells.terminal.app.output import AtomicOutput
+from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.dialogs.model import Dialog
+from agent_cli.shells.terminal.render.theme import Colors
+from agent_cli.shells.terminal.render.transcript import Transcript
+from agent_cli.shells.terminal.slash import ExitRequestedError
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TodoItem

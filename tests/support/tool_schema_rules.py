@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from agent_cli.providers.gemini import gemini_schema
+from agent_cli.models.gemini import gemini_schema
 
 _GEMINI_KEYWORDS = {
     "type", "description", "enum", "items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf",

@@ -55,7 +55,7 @@ PATTERNS = {
 }
 _EXEMPT = re.compile(r"\s*(?:#|//|<!--) ?idiom\b")
 # Tables of programs and their options, which are lists of words and not text.
-_TABLES = "agent_cli/permissions/programs"
+_TABLES = "agent_cli/policy/programs"
 
 
 class Text(NamedTuple):
@@ -126,7 +126,7 @@ _JS_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)* (?:[^"\\\n]|\\.)* (?:[^"\\\n]|\\.)*)
 
 
 def _web() -> Iterator[Text]:
-    for path in sorted((ROOT / "agent_cli/server/page").glob("*.js")):
+    for path in sorted((ROOT / "agent_cli/extras/server/page").glob("*.js")):
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             code = line.strip()
             if not code.startswith(("//", "/*", "*")) and not _EXEMPT.search(line):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.decisions import Answer
-from agent_cli.core.events import ApprovalRequested, Event
-from agent_cli.core.messages import Message, ToolMessage, UserMessage
-from agent_cli.core.results import TurnResult
-from agent_cli.core.rules import RuleList, read_rule
-from agent_cli.engine.conversation import consume
-from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.extensions.agents import builtin_agent_types
-from agent_cli.extensions.loader import WORKFLOWS
-from agent_cli.permissions.policy import Mode, Policy
-from agent_cli.providers.base import ToolSpec
-from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.kernel.decisions import Answer
+from agent_cli.kernel.engine.conversation import consume
+from agent_cli.kernel.engine.loop import run_turn
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import ApprovalRequested, Event
+from agent_cli.kernel.messages import Message, ToolMessage, UserMessage
+from agent_cli.kernel.results import TurnResult
+from agent_cli.kernel.rules import RuleList, read_rule
+from agent_cli.knowledge.agents import builtin_agent_types
+from agent_cli.knowledge.loader import WORKFLOWS
+from agent_cli.models.base import ToolSpec
+from agent_cli.models.scripted import ScriptedClient
+from agent_cli.policy.policy import Mode, Policy
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN

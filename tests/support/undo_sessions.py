@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.checkpoints.recorder import Recorder
-from agent_cli.checkpoints.scanner import SizeLimits
-from agent_cli.checkpoints.store import Store, StoreConfig
-from agent_cli.checkpoints.undo import UndoManager
-from agent_cli.core.messages import UserMessage
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.undo.recorder import Recorder
+from agent_cli.undo.scanner import SizeLimits
+from agent_cli.undo.store import Store, StoreConfig
+from agent_cli.undo.undo import UndoManager
 from agent_tools.base import Effect
 from tests.support.repositories import GIT, git
 

@@ -18,9 +18,9 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from agent_cli.core.events import Event, SessionNamed
-from agent_cli.session.records import Header
-from agent_cli.session.store import SessionStore
+from agent_cli.kernel.events import Event, SessionNamed
+from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.store import SessionStore
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.repositories import git

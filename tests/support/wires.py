@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
-from agent_cli.core.results import Usage
-from agent_cli.providers.anthropic import AnthropicClient
-from agent_cli.providers.base import (
+from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.models.anthropic import AnthropicClient
+from agent_cli.models.base import (
     Chunk,
     MessageStop,
     ModelClient,
@@ -25,11 +25,11 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
-from agent_cli.providers.gemini import GeminiClient
-from agent_cli.providers.litellm import LiteLLMClient
-from agent_cli.providers.ollama import OllamaClient
-from agent_cli.providers.openai_chat import OpenAIChatClient
-from agent_cli.providers.openai_responses import OpenAIResponsesClient
+from agent_cli.models.gemini import GeminiClient
+from agent_cli.models.litellm import LiteLLMClient
+from agent_cli.models.ollama import OllamaClient
+from agent_cli.models.openai_chat import OpenAIChatClient
+from agent_cli.models.openai_responses import OpenAIResponsesClient
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import Timeouts
 from agent_tools.record import Value

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.render.blocks import PORTION_LINES, TAIL_CHARS, Block, BlockSplitter
+from agent_cli.shells.terminal.render.blocks import PORTION_LINES, TAIL_CHARS, Block, BlockSplitter
 
 STARTS = (
     "", "", "", "# ", "## ", "- ", "* ", "1. ", "2. ", "12) ", "> ", "    ", "  ", "   - ", "\t", "- [ ] ", "| ",

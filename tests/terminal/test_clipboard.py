@@ -7,7 +7,7 @@ from base64 import b64decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.render.ansi import MAX_CLIPBOARD_CHARS, clipboard_sequence
+from agent_cli.shells.terminal.render.ansi import MAX_CLIPBOARD_CHARS, clipboard_sequence
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

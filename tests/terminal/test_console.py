@@ -8,9 +8,9 @@ import os
 import pytest
 from rich.console import Console
 
-from agent_cli.terminal.dialogs.lines import dialog_lines
-from agent_cli.terminal.dialogs.questions import question_dialog
-from agent_cli.terminal.render.console import make_console, styled
+from agent_cli.shells.terminal.dialogs.lines import dialog_lines
+from agent_cli.shells.terminal.dialogs.questions import question_dialog
+from agent_cli.shells.terminal.render.console import make_console, styled
 
 COLOR, BOLD, TEXT = "\x1b[1;33mx\x1b[0m\n", "\x1b[1mx\x1b[0m\n", "x\n"
 

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agent_cli.engine.compaction.controls import ContextUsage
-from agent_cli.terminal.commands.context import BAR_WIDTH, bar, context_lines
+from agent_cli.kernel.engine.compaction.controls import ContextUsage
+from agent_cli.shells.terminal.commands.context import BAR_WIDTH, bar, context_lines
 from tests.support.narrow_model import SUMMARY
 from tests.support.program import agent
 from tests.support.scripts import call

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agent_cli.core.decisions import Answer
-from agent_cli.core.events import EDITED, ApprovalRequested, ApprovalResolved, QuestionAnswered
-from agent_cli.terminal.dialogs.approval import ask_approval
-from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.dialogs.model import Dialog, GiveAnswer, InEditor, TextInput
-from agent_cli.terminal.dialogs.questions import ask_question
+from agent_cli.kernel.decisions import Answer
+from agent_cli.kernel.events import EDITED, ApprovalRequested, ApprovalResolved, QuestionAnswered
+from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.lines import LineDialogs
+from agent_cli.shells.terminal.dialogs.model import Dialog, GiveAnswer, InEditor, TextInput
+from agent_cli.shells.terminal.dialogs.questions import ask_question
 from agent_tools.fs.workspace import Workspace
 from tests.support.decisions import DecidedCall, DecidedQuestion
 from tests.support.hypothesis_examples import examples

@@ -10,26 +10,26 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
-from agent_cli.core.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
-from agent_cli.core.run_environment import UsageError
-from agent_cli.permissions.policy import Policy
-from agent_cli.runtime.approval_words import rule_label
-from agent_cli.runtime.edit_call import EditableCall, Hunk
-from agent_cli.runtime.user_decision import UserDecision
-from agent_cli.session.live import LiveSession
-from agent_cli.terminal.dialogs import questions
-from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
-from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.dialogs.model import KEYS, Dialog
-from agent_cli.terminal.dialogs.questions import (
+from agent_cli.kernel.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.kernel.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.approval_words import rule_label
+from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
+from agent_cli.kernel.runtime.user_decision import UserDecision
+from agent_cli.kernel.session.live import LiveSession
+from agent_cli.policy.policy import Policy
+from agent_cli.shells.terminal.dialogs import questions
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
+from agent_cli.shells.terminal.dialogs.lines import LineDialogs
+from agent_cli.shells.terminal.dialogs.model import KEYS, Dialog
+from agent_cli.shells.terminal.dialogs.questions import (
     ask_question,
     confirm_dialog,
     plan_dialog,
     question_dialog,
     review_dialog,
 )
-from agent_cli.terminal.editor import edit_and_parse
+from agent_cli.shells.terminal.editor import edit_and_parse
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError
 from agent_tools.fs.workspace import Workspace

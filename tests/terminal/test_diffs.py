@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.events import ApprovalRequested, ToolFinished
-from agent_cli.terminal.render.code import (
+from agent_cli.kernel.events import ApprovalRequested, ToolFinished
+from agent_cli.shells.terminal.render.code import (
     CREATED_LINES,
     DELETED_LINES,
     MAX_DIFF_LINES,
@@ -17,7 +17,7 @@ from agent_cli.terminal.render.code import (
     diff_lines,
     display_lines,
 )
-from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.edit.diff import unified
 from agent_tools.results import Diff, Diffs, Display
 

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from agent_cli.runtime.edit_call import EditableCall
-from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.model import Dialog
-from agent_cli.terminal.dialogs.questions import plan_dialog, question_dialog
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.model import Dialog
+from agent_cli.shells.terminal.dialogs.questions import plan_dialog, question_dialog
 from agent_tools.cancel import CancelledError
 from tests.support.hypothesis_examples import examples
 from tests.support.terminal_stage import REQUEST, Stage, asked_plan, play

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.decisions import Reject
-from agent_cli.core.events import (
+from agent_cli.kernel.decisions import Reject
+from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
@@ -27,14 +27,14 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.core.messages import ToolMessage
-from agent_cli.terminal.dialogs.approval import ask_approval
-from agent_cli.terminal.dialogs.lines import LineDialogs, dialog_lines
-from agent_cli.terminal.dialogs.questions import plan_dialog
-from agent_cli.terminal.render.ansi import to_ansi
-from agent_cli.terminal.render.code import display_lines
-from agent_cli.terminal.render.events import EventRenderer
-from agent_cli.terminal.render.markdown import MarkdownStream
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.lines import LineDialogs, dialog_lines
+from agent_cli.shells.terminal.dialogs.questions import plan_dialog
+from agent_cli.shells.terminal.render.ansi import to_ansi
+from agent_cli.shells.terminal.render.code import display_lines
+from agent_cli.shells.terminal.render.events import EventRenderer
+from agent_cli.shells.terminal.render.markdown import MarkdownStream
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView

@@ -7,7 +7,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     ApprovalRequested,
     Event,
     TextDelta,
@@ -18,12 +18,12 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.runtime.edit_call import EditableCall
-from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.app.status_bar import sanitize_status
-from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.questions import pick_dialog
-from agent_cli.terminal.render.ansi import title_sequence
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.app.status_bar import sanitize_status
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.questions import pick_dialog
+from agent_cli.shells.terminal.render.ansi import title_sequence
 from agent_tools.base import Effect
 from agent_tools.results import CommandOutput, TodoItem
 from agent_tools.text import UNSAFE

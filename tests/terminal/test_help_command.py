@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.terminal import commands  # noqa: F401 - registers them
-from agent_cli.terminal.commands.help import TOPICS
-from agent_cli.terminal.slash import REGISTRY
+from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
+from agent_cli.shells.terminal.commands.help import TOPICS
+from agent_cli.shells.terminal.slash import REGISTRY
 from tests.support.program import agent
 from tests.support.scripts import script
 

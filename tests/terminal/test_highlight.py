@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexers import get_lexer_by_name
 
-from agent_cli.terminal.render import code as highlight
-from agent_cli.terminal.render.code import MAX_LINE_CHARS, Highlighter
+from agent_cli.shells.terminal.render import code as highlight
+from agent_cli.shells.terminal.render.code import MAX_LINE_CHARS, Highlighter
 
 
 def styles(language: str, code: str) -> list[str]:

@@ -10,10 +10,16 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.decisions import Approve, Defer, EditedCall, Reject
-from agent_cli.runtime.edit_call import Hunk, hunks_of, take_hunks
-from agent_cli.terminal.dialogs.approval import RemainingHunks, ReviewHunks, SkippedHunk, ask_approval, hunk_dialog
-from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.kernel.decisions import Approve, Defer, EditedCall, Reject
+from agent_cli.kernel.runtime.edit_call import Hunk, hunks_of, take_hunks
+from agent_cli.shells.terminal.dialogs.approval import (
+    RemainingHunks,
+    ReviewHunks,
+    SkippedHunk,
+    ask_approval,
+    hunk_dialog,
+)
+from agent_cli.shells.terminal.dialogs.model import Dialog
 from agent_tools.base import ToolContext
 from agent_tools.fs.encoding import split_lines
 from agent_tools.fs.workspace import Workspace

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from agent_cli.runtime.edit_call import EditableCall
-from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.dialogs.approval import approval_dialog
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog
 from tests.support.terminal_stage import PATIENCE, REQUEST, Stage, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})

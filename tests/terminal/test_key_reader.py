@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.keys import Keys
 
-from agent_cli.terminal.app.key_reader import LONG_QUIET_SECONDS, QUIET_SECONDS, KeyReader
+from agent_cli.shells.terminal.app.key_reader import LONG_QUIET_SECONDS, QUIET_SECONDS, KeyReader
 from tests.support.hypothesis_examples import examples
 from tests.support.pipe_terminal import PipeTerminal
 

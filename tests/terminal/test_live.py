@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.core.events import MessageAdded, TextDelta
-from agent_cli.core.messages import UserMessage
-from agent_cli.runtime.edit_call import EditableCall
-from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.model import Verbatim
+from agent_cli.kernel.events import MessageAdded, TextDelta
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.model import Verbatim
 from tests.support.terminal_stage import REQUEST, Stage, asking, play
 
 

@@ -10,7 +10,7 @@ import pytest
 from prompt_toolkit.key_binding.vi_state import InputMode
 from rich.console import Console
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
@@ -27,15 +27,15 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
 )
-from agent_cli.core.results import Diagnostics, Usage
-from agent_cli.terminal.app.completion import CommandEntry, complete
-from agent_cli.terminal.app.layout import above, status_line
-from agent_cli.terminal.app.worker import Printed
-from agent_cli.terminal.dialogs.questions import pick_dialog, plan_dialog, question_dialog
-from agent_cli.terminal.render.ansi import cells
-from agent_cli.terminal.render.call_output import fit_rules
-from agent_cli.terminal.render.events import ChangedLines
-from agent_cli.terminal.render.transcript import MAX_ECHO_LINES, Transcript
+from agent_cli.kernel.results import Diagnostics, Usage
+from agent_cli.shells.terminal.app.completion import CommandEntry, complete
+from agent_cli.shells.terminal.app.layout import above, status_line
+from agent_cli.shells.terminal.app.worker import Printed
+from agent_cli.shells.terminal.dialogs.questions import pick_dialog, plan_dialog, question_dialog
+from agent_cli.shells.terminal.render.ansi import cells
+from agent_cli.shells.terminal.render.call_output import fit_rules
+from agent_cli.shells.terminal.render.events import ChangedLines
+from agent_cli.shells.terminal.render.transcript import MAX_ECHO_LINES, Transcript
 from agent_tools.results import CommandOutput, Diff, Note, TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asking, later, play
 

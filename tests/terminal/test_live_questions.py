@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import agent_cli.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
-from agent_cli.core.events import ToolRequested, ToolStarted, Warned
-from agent_cli.core.run_environment import UsageError
-from agent_cli.runtime.edit_call import EditableCall
-from agent_cli.terminal.app.layout import above
-from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.dialogs import questions
-from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.questions import (
+import agent_cli.shells.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
+from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.app.layout import above
+from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.dialogs import questions
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.questions import (
     confirm_dialog,
     pick_dialog,
     plan_dialog,

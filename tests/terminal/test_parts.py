@@ -13,25 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agent_cli.core.events import TextDelta, ToolProgress, Warned
-from agent_cli.core.run_environment import UsageError
-from agent_cli.terminal.app.attachments import ImageAttachments
-from agent_cli.terminal.app.completion import CommandEntry, FileNames, complete, fuzzy_matches
-from agent_cli.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory
-from agent_cli.terminal.app.layout import (
+from agent_cli.kernel.events import TextDelta, ToolProgress, Warned
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.shells.terminal.app.attachments import ImageAttachments
+from agent_cli.shells.terminal.app.completion import CommandEntry, FileNames, complete, fuzzy_matches
+from agent_cli.shells.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory
+from agent_cli.shells.terminal.app.layout import (
     key_rows,
     queue_lines,
     status_line,
     todo_lines,
     toolbar,
 )
-from agent_cli.terminal.app.output import reflows
-from agent_cli.terminal.app.status_bar import StatusLine, read_branch
-from agent_cli.terminal.app.worker import MAX_PENDING_CHARS, EventQueue
-from agent_cli.terminal.commands.models import Picks
-from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import cells, clip, fragments, supports_links, with_links
-from agent_cli.terminal.render.console import prose
+from agent_cli.shells.terminal.app.output import reflows
+from agent_cli.shells.terminal.app.status_bar import StatusLine, read_branch
+from agent_cli.shells.terminal.app.worker import MAX_PENDING_CHARS, EventQueue
+from agent_cli.shells.terminal.commands.models import Picks
+from agent_cli.shells.terminal.key_map import KeyMap
+from agent_cli.shells.terminal.render.ansi import cells, clip, fragments, supports_links, with_links
+from agent_cli.shells.terminal.render.console import prose
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.results import TodoItem

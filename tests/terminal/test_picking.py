@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.output import DummyOutput
 
-from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import SessionSummary, summarize_sessions
-from agent_cli.terminal.dialogs.session_picker import SessionFilter, SessionPicker, session_row
+from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
+from agent_cli.shells.terminal.dialogs.session_picker import SessionFilter, SessionPicker, session_row
 from tests.support.pipe_terminal import PipeTerminal
 from tests.support.session_logs import keep, turn
 

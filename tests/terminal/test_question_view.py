@@ -8,12 +8,12 @@ import re
 import pytest
 from rich.console import Console
 
-from agent_cli.runtime.edit_call import EditableCall, Hunk
-from agent_cli.terminal.app.question_view import QuestionView
-from agent_cli.terminal.dialogs.approval import approval_dialog, hunk_dialog
-from agent_cli.terminal.dialogs.model import Dialog
-from agent_cli.terminal.dialogs.questions import confirm_dialog, plan_dialog, question_dialog, review_dialog
-from agent_cli.terminal.render.ansi import cells
+from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
+from agent_cli.shells.terminal.app.question_view import QuestionView
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog, hunk_dialog
+from agent_cli.shells.terminal.dialogs.model import Dialog
+from agent_cli.shells.terminal.dialogs.questions import confirm_dialog, plan_dialog, question_dialog, review_dialog
+from agent_cli.shells.terminal.render.ansi import cells
 from agent_tools.base import Effect
 from agent_tools.results import Diff
 from tests.support.terminal_stage import REQUEST, asked_plan, asked_review

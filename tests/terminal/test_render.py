@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.render.markdown import TAIL_ROWS, MarkdownStream
+from agent_cli.shells.terminal.render.markdown import TAIL_ROWS, MarkdownStream
 from tests.support.fork_server import ROOT
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")

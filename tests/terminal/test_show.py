@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     Compacted,
     Event,
     HookFinished,
@@ -26,9 +26,9 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from agent_cli.core.messages import CONTINUE_CUT, ToolMessage, UserMessage
-from agent_cli.core.results import Diagnostics, Failure, Usage
-from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.kernel.messages import CONTINUE_CUT, ToolMessage, UserMessage
+from agent_cli.kernel.results import Diagnostics, Failure, Usage
+from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.results import CommandOutput, Diff, Display, FileView, Listing, Note, TodoItem, TodoView
 
 Mode = Literal["color", "mono", "plain"]

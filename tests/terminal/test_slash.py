@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.terminal.commands.context import changed_plan, plan_as_text, plan_from_text
-from agent_cli.terminal.dialogs.model import TextInput
-from agent_cli.terminal.dialogs.questions import question_dialog, read_plan_verdict
+from agent_cli.shells.terminal.commands.context import changed_plan, plan_as_text, plan_from_text
+from agent_cli.shells.terminal.dialogs.model import TextInput
+from agent_cli.shells.terminal.dialogs.questions import question_dialog, read_plan_verdict
 from agent_tools.results import TodoItem
 from tests.support.terminal_stage import asked_plan, decision
 

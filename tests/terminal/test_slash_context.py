@@ -8,18 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_cli.terminal.commands import REGISTRY
-from agent_cli.terminal.slash import SlashContext
+from agent_cli.shells.terminal.commands import REGISTRY
+from agent_cli.shells.terminal.slash import SlashContext
 from tests.support.fork_server import ROOT
 from tests.support.program import clean_env
 from tests.support.program_files import nodes
 from tests.support.scripts import script
 
-TERMINAL = ROOT / "agent_cli" / "terminal"
+TERMINAL = ROOT / "agent_cli" / "shells" / "terminal"
 FILES = sorted((TERMINAL / "commands").glob("[!_]*.py"))
 GREET = '''"""A greeting."""
 
-from agent_cli.terminal.slash import SlashContext, slash
+from agent_cli.shells.terminal.slash import SlashContext, slash
 
 
 @slash("greet", "say hello", "NAME")
@@ -32,7 +32,7 @@ def test_commands_import_no_front_end() -> None:
     front_ends = ("repl", "run", "startup", "app.")
     for path in FILES:
         imported = {n.module for n in nodes(path) if isinstance(n, ast.ImportFrom)}
-        names = {name.removeprefix("agent_cli.terminal.") for name in imported if name}
+        names = {name.removeprefix("agent_cli.shells.terminal.") for name in imported if name}
         assert not [n for n in names if f"{n}.".startswith(tuple(f"{f.rstrip('.')}." for f in front_ends))], path
 
 
@@ -61,7 +61,7 @@ def test_a_new_command_is_one_file(work: Path, tmp_path: Path) -> None:
         for path in folder.iterdir():
             if path.name not in ("agent_cli", "terminal", "commands", ".git") and not path.name.startswith("__pyc"):
                 (here / path.name).symlink_to(path)
-    (copy / "agent_cli" / "terminal" / "commands" / "greet.py").write_text(GREET)
+    (copy / "agent_cli" / "shells" / "terminal" / "commands" / "greet.py").write_text(GREET)
     env = clean_env(tmp_path / "home") | {"PYTHONPATH": f"{copy}{os.pathsep}{ROOT / 'tools'}"}
     model = script(tmp_path / "s.toml", [{"text": "Done."}])
     done = subprocess.run(

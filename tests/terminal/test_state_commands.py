@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.terminal import commands  # noqa: F401 - registers them
-from agent_cli.terminal.slash import REGISTRY
+from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
+from agent_cli.shells.terminal.slash import REGISTRY
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.session_logs import sent

@@ -7,7 +7,7 @@ import re
 
 from rich.console import Console
 
-from agent_cli.core.events import (
+from agent_cli.kernel.events import (
     ApprovalResolved,
     Event,
     MessageAdded,
@@ -18,9 +18,9 @@ from agent_cli.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Usage
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.shells.terminal.render.transcript import Transcript
 from agent_tools.results import Listing
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.run_environment import UsageError
-from agent_cli.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter
-from agent_cli.terminal.app.output import BackgroundQuestion
-from agent_cli.terminal.render.theme import (
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.shells.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter
+from agent_cli.shells.terminal.app.output import BackgroundQuestion
+from agent_cli.shells.terminal.render.theme import (
     ROLES,
     TRUE_COLOR,
     Background,

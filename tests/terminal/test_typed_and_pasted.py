@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import agent_cli.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
-from agent_cli.runtime.edit_call import EditableCall
-from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.questions import plan_dialog, question_dialog
+import agent_cli.shells.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.questions import plan_dialog, question_dialog
 from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})

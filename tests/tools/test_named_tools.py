@@ -16,13 +16,13 @@ from tests.support.program_files import tree
 # "Read", "Write", "Edit" and "Skill" also begin sentences: they name a tool where they are not the first word.
 NAMES = {tool.name for tool in BUILTIN} | {"ToolSearch", "UseTool"}
 VERBS = {"Read", "Write", "Edit", "Skill", "Task"}
-FOLDERS = ("tools/agent_tools", "agent_cli/engine", "agent_cli/mcp", "agent_cli/extensions")
+FOLDERS = ("tools/agent_tools", "agent_cli/kernel/engine", "agent_cli/mcp", "agent_cli/knowledge")
 # These ask which tools are on offer: `Workspace.advice`, and errors that are worded by it.
 ASKING = {"advice", "UnusableFileError"}
 # What the user reads, or no model at all; and texts of a tool about itself or one that is always offered with it.
 ALLOWED = {
     "agent_cli/mcp/manager.py": {"UseTool", "ToolSearch"},
-    "agent_cli/extensions/agents.py": NAMES,
+    "agent_cli/knowledge/agents.py": NAMES,
     "tools/agent_tools/net/web_client.py": {"WebFetch"},
     "tools/agent_tools/web/fetch.py": {"WebFetch"},
     "tools/agent_tools/web/providers.py": {"WebSearch"},

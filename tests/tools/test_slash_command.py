@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.decisions import Approve
-from agent_cli.extensions.commands import Command
+from agent_cli.kernel.decisions import Approve
+from agent_cli.knowledge.commands import Command
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.context import OfferedExtensions
 from agent_tools.results import Note

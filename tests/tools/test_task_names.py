@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.rules import read_rule
+from agent_cli.kernel.rules import read_rule
 from agent_tools.base import ToolError
 from agent_tools.foreign_calls import resolve_call
 from agent_tools.plan import PlanProgress, TodoRead

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from agent_cli.core.rules import RuleError, read_rule, rule_for
-from agent_cli.engine.compaction.carry_over import file_argument_of, superseded
-from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable
-from agent_cli.permissions.policy import Policy
-from agent_cli.runtime.edit_call import EditableCall
+from agent_cli.kernel.engine.compaction.carry_over import file_argument_of, superseded
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from agent_cli.kernel.rules import RuleError, read_rule, rule_for
+from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -78,7 +78,7 @@ def test_the_program_names_no_tool() -> None:
         if isinstance(node, ast.Constant) and node.value in names
     ]
     # The tag of a stored answer, which was there before and stays.
-    assert found == ["agent_cli/core/decisions.py: Edit"]
+    assert found == ["agent_cli/kernel/decisions.py: Edit"]
 
 
 class StampArgs(Value):

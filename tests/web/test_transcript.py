@@ -6,8 +6,8 @@ import os
 
 from playwright.sync_api import Browser, expect
 
-from agent_cli.core.events import Event
-from agent_cli.core.messages import ToolCall
+from agent_cli.kernel.events import Event
+from agent_cli.kernel.messages import ToolCall
 from agent_tools.results import CommandOutput
 from tests.support.scripts import call
 from tests.support.session_logs import answered, asked, called, ended, turn

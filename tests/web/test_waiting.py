@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from agent_cli.session.files import encode_record
+from agent_cli.kernel.session.files import encode_record
 from tests.support.scripts import call
 from tests.support.web_page import Served, press, press_more, reading, serving, wait_until
 

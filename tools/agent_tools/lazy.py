@@ -1,7 +1,7 @@
 """Imports at the top of a file that load a module only when it is used, and patterns that are compiled only then.
 
     with lazy_imports():
-        from agent_cli.engine import hook_points
+        from agent_cli.kernel.engine import hook_points
 
 binds `hook_points` to a proxy for that module, which is imported when an attribute is first used. Only whole modules
 can be imported in this way. It is for modules that are slow to import and not needed by most one-shot runs; a test

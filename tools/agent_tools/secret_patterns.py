@@ -1,6 +1,6 @@
 """Recognize secrets: names of variables that hold one, and patterns of keys, tokens and passwords.
 
-The only table of patterns. `holds_secret` and `without_secrets` check environment variables; `agent_cli.core.redact`
+The only table of patterns. `holds_secret` and `without_secrets` check environment variables; `agent_cli.kernel.redact`
 removes the same keys from logs, exports and reports.
 """
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typer
 
-from agent_cli.acp.server import serve_editor
 from agent_cli.cli.app import with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
+from agent_cli.extras.acp.server import serve_editor
 
 app = typer.Typer(add_completion=False)
 

@@ -10,25 +10,31 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.batch.host import TaskHost
-from agent_cli.batch.results import BatchProgress, ResultsFile, format_batch_table, format_summary, summarize_batch
-from agent_cli.batch.schedule import Batch, BatchOptions, LocalRunner, make_orders
-from agent_cli.batch.tasks import BatchTask, read_batch
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, print_warning
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.models import ChosenModel
+from agent_cli.console import echo, print_json, print_notice, print_warning
+from agent_cli.extras.batch.host import TaskHost
+from agent_cli.extras.batch.results import (
+    BatchProgress,
+    ResultsFile,
+    format_batch_table,
+    format_summary,
+    summarize_batch,
+)
+from agent_cli.extras.batch.schedule import Batch, BatchOptions, LocalRunner, make_orders
+from agent_cli.extras.batch.tasks import BatchTask, read_batch
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.runtime.models import ChosenModel
 from agent_tools.fs.safe_files import read_text
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted
 
 with lazy_imports():
-    from agent_cli.batch import cluster  # Dask, which only --scheduler needs
+    from agent_cli.extras.batch import cluster  # Dask, which only --scheduler needs
 
 app = typer.Typer(add_completion=False)
 _MAX_TASKS_BYTES = 256 << 20

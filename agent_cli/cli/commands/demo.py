@@ -24,22 +24,22 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.decisions import Answer, Approver, Reject, defer, deny
-from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Complete, TurnResult
-from agent_cli.core.rules import rule_for
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.input import Signals
-from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.builder import open_session
-from agent_cli.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
-from agent_cli.terminal.dialogs.approval import ask_approval
-from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.line_input import read_line
-from agent_cli.terminal.render.console import make_console, prose, styled
-from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.kernel.decisions import Answer, Approver, Reject, defer, deny
+from agent_cli.kernel.events import ApprovalRequested
+from agent_cli.kernel.messages import ToolMessage
+from agent_cli.kernel.results import Complete, TurnResult
+from agent_cli.kernel.rules import rule_for
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.builder import open_session
+from agent_cli.models.base import Chunk, ModelError, Request, TextChunk
+from agent_cli.models.scripted import ScriptedClient
+from agent_cli.shells.headless.input import Signals
+from agent_cli.shells.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
+from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.lines import LineDialogs
+from agent_cli.shells.terminal.line_input import read_line
+from agent_cli.shells.terminal.render.console import make_console, prose, styled
+from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import SHELL

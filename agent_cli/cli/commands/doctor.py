@@ -7,7 +7,7 @@ import typer
 from agent_cli.cli.app import AsJsonObject
 from agent_cli.cli.help import examples
 from agent_cli.doctor import report
-from agent_cli.terminal import commands
+from agent_cli.shells.terminal import commands
 
 app = typer.Typer(add_completion=False)
 

@@ -23,12 +23,12 @@ from agent_cli.config.claude_keys import TAKEN, why_unused
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import McpServer
-from agent_cli.core.run_environment import UsageError
-from agent_cli.core.user_text import decode_user_text, load_user_json
-from agent_cli.headless.output import echo, print_json, table
+from agent_cli.console import echo, print_json, table
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.kernel.runtime.saved_settings import save_setting
+from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
-from agent_cli.runtime.environment import find_environment
-from agent_cli.runtime.saved_settings import save_setting
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import counted, one_line, shorten

@@ -11,16 +11,16 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_warning
-from agent_cli.providers.credentials import Secret
-from agent_cli.providers.login import LoginError, key_problem
-from agent_cli.providers.registry import Provider
-from agent_cli.runtime.environment import find_environment
-from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.line_input import read_line, run_interruptible
-from agent_cli.terminal.login import ModelLogin, log_out, provider_with_key
-from agent_cli.terminal.render.console import make_console
+from agent_cli.console import echo, print_warning
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.models.credentials import Secret
+from agent_cli.models.login import LoginError, key_problem
+from agent_cli.models.registry import Provider
+from agent_cli.shells.terminal.dialogs.lines import LineDialogs
+from agent_cli.shells.terminal.line_input import read_line, run_interruptible
+from agent_cli.shells.terminal.login import ModelLogin, log_out, provider_with_key
+from agent_cli.shells.terminal.render.console import make_console
 from agent_tools.text import one_line
 
 app = typer.Typer(add_completion=False)

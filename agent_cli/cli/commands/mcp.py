@@ -15,8 +15,11 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import McpServer
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_ignored, print_json, print_notice, print_warning, table
+from agent_cli.console import echo, print_ignored, print_json, print_notice, print_warning, table
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.runtime.mcp import approvals_of, logins_folder, make_setup
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
     PROJECT_FILE,
@@ -30,10 +33,7 @@ from agent_cli.mcp.config import (
     substitute_env,
 )
 from agent_cli.mcp.credentials import LoginStore, LoginStoreError, key_of
-from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
-from agent_cli.session.store import state_folder
+from agent_cli.policy.trust import fingerprints, grant_trust, keep_trust
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, one_line, shorten
 

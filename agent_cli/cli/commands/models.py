@@ -12,14 +12,14 @@ from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, print_warning, table
-from agent_cli.providers.catalog import ModelInfo, known_models, price_per_million
-from agent_cli.providers.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models
-from agent_cli.providers.registry import PROVIDERS
-from agent_cli.providers.server_info import served_models
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.runtime.models import current_model_name, key_store
+from agent_cli.console import echo, print_json, print_notice, print_warning, table
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.runtime.models import current_model_name, key_store
+from agent_cli.models.catalog import ModelInfo, known_models, price_per_million
+from agent_cli.models.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models
+from agent_cli.models.registry import PROVIDERS
+from agent_cli.models.server_info import served_models
 from agent_tools.record import Value
 from agent_tools.text import counted, escape_controls
 

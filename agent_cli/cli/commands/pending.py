@@ -18,32 +18,27 @@ from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.core.decisions import Approver, Asker
-from agent_cli.core.modes import MODES
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import SUSPENDED, echo, print_json, print_warning
-from agent_cli.headless.pending import (
-    decide_commands,
-    headline,
-    local_time,
-    pending_question_lines,
-    print_pending,
-)
-from agent_cli.runtime.builder import open_session
-from agent_cli.runtime.environment import find_environment
-from agent_cli.runtime.pending import pending_of, pending_sessions, project_store, session_holder
-from agent_cli.session.records import SessionNotFoundError
-from agent_cli.session.search import root_of
-from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import age, project_folders
-from agent_cli.terminal.dialogs.questions import review_diffs, review_lines
+from agent_cli.console import echo, local_time, print_json, print_warning
+from agent_cli.kernel.decisions import Approver, Asker
+from agent_cli.kernel.modes import MODES
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.builder import open_session
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.kernel.runtime.pending import pending_of, pending_sessions, project_store, session_holder
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.kernel.session.search import root_of
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.summary import age, project_folders
+from agent_cli.shells.headless.output import SUSPENDED
+from agent_cli.shells.headless.pending import decide_commands, headline, pending_question_lines, print_pending
+from agent_cli.shells.terminal.dialogs.questions import review_diffs, review_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import plan_text
 from agent_tools.text import escape_controls, one_line, parse_number, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.headless.run import FailOnQuestion
+    from agent_cli.shells.headless.run import FailOnQuestion
 
 with lazy_imports():
     from agent_cli.cli import decide_calls, run  # the engine, which the list does not need

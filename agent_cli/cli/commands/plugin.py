@@ -12,9 +12,10 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_json, table
-from agent_cli.plugins.install import (
+from agent_cli.console import echo, print_json, table
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.knowledge.plugins.install import (
     StagedPlugin,
     accept,
     add_marketplace,
@@ -26,9 +27,8 @@ from agent_cli.plugins.install import (
     trust_plugin,
     update_source,
 )
-from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
-from agent_cli.plugins.store import PluginStore, fingerprint_folder, is_enabled
-from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.knowledge.plugins.manifest import Plugin, PluginError, read_plugin
+from agent_cli.knowledge.plugins.store import PluginStore, fingerprint_folder, is_enabled
 from agent_tools.text import counted, one_line, shorten
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)

@@ -14,27 +14,10 @@ from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.config.prompts import prompt
-from agent_cli.core.decisions import answer_unattended, deny
-from agent_cli.core.events import Event
-from agent_cli.core.results import Complete
-from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
-from agent_cli.headless.input import Signals
-from agent_cli.headless.output import (
-    FAILED,
-    ProgressPrinter,
-    RunListener,
-    exit_code,
-    failure_hint,
-    outcome_of,
-    print_line,
-    print_notice,
-    print_text,
-    print_warning,
-)
-from agent_cli.headless.result_object import result_object
-from agent_cli.reports.collect import RunRecord
-from agent_cli.reports.files import RunReports, check_target, write_text
-from agent_cli.reports.findings import (
+from agent_cli.console import print_line, print_notice, print_text, print_warning
+from agent_cli.extras.reports.collect import RunRecord
+from agent_cli.extras.reports.files import RunReports, check_target, write_text
+from agent_cli.extras.reports.findings import (
     SCHEMA,
     SEVERITIES,
     CheckedFindings,
@@ -43,11 +26,18 @@ from agent_cli.reports.findings import (
     at_least,
     check_findings,
 )
-from agent_cli.reports.formats import comments_file
-from agent_cli.runtime.agent import Agent
-from agent_cli.runtime.builder import open_session
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.session.live import LiveSession
+from agent_cli.extras.reports.formats import comments_file
+from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
+from agent_cli.kernel.decisions import answer_unattended, deny
+from agent_cli.kernel.events import Event
+from agent_cli.kernel.results import Complete
+from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.builder import open_session
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.session.live import LiveSession
+from agent_cli.shells.headless.input import Signals
+from agent_cli.shells.headless.output import FAILED, ProgressPrinter, RunListener, exit_code, failure_hint, outcome_of
+from agent_cli.shells.headless.result_object import result_object
 from agent_tools.record import to_json
 from agent_tools.text import counted, escape_controls, one_line
 

@@ -16,14 +16,14 @@ from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.config import Config
 from agent_cli.config.schema import ServeSettings
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, table
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.server.app import listen, lock_state, make_app, read_last_link, run_server
-from agent_cli.server.guard import OWNER, ROLES, AccessTokenStore
-from agent_cli.server.hub import Hub, ServeOptions
-from agent_cli.server.notify import Notifier
-from agent_cli.session.store import state_folder
+from agent_cli.console import echo, print_json, print_notice, table
+from agent_cli.extras.server.app import listen, lock_state, make_app, read_last_link, run_server
+from agent_cli.extras.server.guard import OWNER, ROLES, AccessTokenStore
+from agent_cli.extras.server.hub import Hub, ServeOptions
+from agent_cli.extras.server.notify import Notifier
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.session.store import state_folder
 from agent_tools.text import counted, one_line
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)

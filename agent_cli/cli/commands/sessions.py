@@ -16,16 +16,16 @@ from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.commands.show import find_log, show_log, to_plain
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_json, print_notice, table
-from agent_cli.runtime.environment import find_environment
-from agent_cli.runtime.tools import tool_definitions
-from agent_cli.session.files import read_log, results_size
-from agent_cli.session.records import SessionNotFoundError
-from agent_cli.session.restore import restore
-from agent_cli.session.search import contains_text
-from agent_cli.session.store import SessionStore, info_of, remove_session, state_folder
-from agent_cli.session.summary import (
+from agent_cli.console import echo, print_json, print_notice, table
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.kernel.runtime.tools import tool_definitions
+from agent_cli.kernel.session.files import read_log, results_size
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.kernel.session.restore import restore
+from agent_cli.kernel.session.search import contains_text
+from agent_cli.kernel.session.store import SessionStore, info_of, remove_session, state_folder
+from agent_cli.kernel.session.summary import (
     SessionSummary,
     age,
     size,
@@ -33,12 +33,12 @@ from agent_cli.session.summary import (
     summarize_session,
     summarize_sessions,
 )
-from agent_cli.session.timeline import stage_of
+from agent_cli.kernel.session.timeline import stage_of
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, shorten
 
 with lazy_imports():
-    from agent_cli.session import export  # with the parser of markdown
+    from agent_cli.kernel.session import export  # with the parser of markdown
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
 

@@ -10,17 +10,17 @@ import typer
 
 from agent_cli.cli.app import AsJson, Session
 from agent_cli.cli.help import examples
-from agent_cli.core.results import Usage
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo, print_json
+from agent_cli.console import echo, print_json
 from agent_cli.hooks.events import hook_line
-from agent_cli.runtime.environment import find_environment
-from agent_cli.session.files import read_log
-from agent_cli.session.records import SessionNotFoundError
-from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like, resolve_reference
-from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import summaries_of_all_projects
-from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.environment import find_environment
+from agent_cli.kernel.session.files import read_log
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.kernel.session.search import SeveralSessionsError, find_session, is_id_like, resolve_reference
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.summary import summaries_of_all_projects
+from agent_cli.kernel.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words
 from agent_tools.record import Value, to_json
 from agent_tools.text import counted, short_duration, shorten
 

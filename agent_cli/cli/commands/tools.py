@@ -20,23 +20,23 @@ from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.core.decisions import deny
-from agent_cli.core.events import ApprovalRequested, Event, Warned
-from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.engine.executor import run_calls
-from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Turn, TurnDeps
-from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.extensions.loader import Extensions, load_extensions
-from agent_cli.headless.input import Signals
-from agent_cli.headless.output import echo, print_ignored, print_json, print_warning
+from agent_cli.console import echo, print_ignored, print_json, print_warning
 from agent_cli.hooks import HookRegistry, HookSession
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import ScriptedClient
-from agent_cli.runtime.environment import check_mode, find_environment, read_settings
-from agent_cli.runtime.hooks import SessionSurroundings
-from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
+from agent_cli.kernel.decisions import deny
+from agent_cli.kernel.engine.executor import run_calls
+from agent_cli.kernel.engine.loop import run_turn
+from agent_cli.kernel.engine.turn import Turn, TurnDeps
+from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
+from agent_cli.kernel.events import ApprovalRequested, Event, Warned
+from agent_cli.kernel.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.environment import check_mode, find_environment, read_settings
+from agent_cli.kernel.runtime.hooks import SessionSurroundings
+from agent_cli.kernel.runtime.tools import make_context, make_workspace, tool_specs
+from agent_cli.knowledge.loader import Extensions, load_extensions
+from agent_cli.models.scripted import ScriptedClient
+from agent_cli.policy.policy import Policy
+from agent_cli.shells.headless.input import Signals
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value

@@ -11,11 +11,11 @@ import typer
 from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
 from agent_cli.config.prompts import workspace_root
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_warning, table
-from agent_cli.permissions.trust import TrustStore
-from agent_cli.runtime.environment import find_environment, project_files, read_settings, remember_trust
-from agent_cli.session.store import state_folder
+from agent_cli.console import echo, print_warning, table
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.environment import find_environment, project_files, read_settings, remember_trust
+from agent_cli.kernel.session.store import state_folder
+from agent_cli.policy.trust import TrustStore
 from agent_tools.text import one_line
 
 app = typer.Typer(add_completion=False)

@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.undo import UndoManager
-from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.config import Config
-from agent_cli.core.run_environment import RunEnvironment, UsageError
-from agent_cli.headless.output import echo, print_notice
-from agent_cli.runtime.checkpoints import undo_manager
-from agent_cli.runtime.environment import find_environment, read_settings
-from agent_cli.session.records import SessionNotFoundError
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.console import echo, print_notice
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.checkpoints import undo_manager
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.undo.git_store import StoreError
+from agent_cli.undo.undo import UndoManager
+from agent_cli.undo.undo_plan import Item, Plan, describe_plan
 from agent_tools.text import counted, escape_controls
 
 app = typer.Typer(add_completion=False)

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.undo import blame_line
 from agent_cli.cli.help import examples
 from agent_cli.config.config import Config
-from agent_cli.core.run_environment import UsageError
-from agent_cli.headless.output import echo
-from agent_cli.runtime.checkpoints import undo_manager
-from agent_cli.runtime.environment import find_environment, read_settings
+from agent_cli.console import echo
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.checkpoints import undo_manager
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.undo.git_store import StoreError
+from agent_cli.undo.undo import blame_line
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.text import counted, escape_controls, parse_number
 

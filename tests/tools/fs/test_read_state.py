@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import ToolFinished
+from agent_cli.kernel.events import ToolFinished
 from agent_tools.edit.omissions import is_omission
 from agent_tools.fs.read_state import KnownVersion
 from agent_tools.record import from_json, to_json

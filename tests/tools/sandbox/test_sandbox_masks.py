@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.decisions import Level
-from agent_cli.permissions.policy import Policy
+from agent_cli.kernel.decisions import Level
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.sandbox.conditions import SandboxLimits
 from tests.support.repositories import git

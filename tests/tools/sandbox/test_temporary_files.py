@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cli.core.decisions import Level
-from agent_cli.permissions.policy import Policy
-from agent_cli.terminal.commands.session import run_bang
+from agent_cli.kernel.decisions import Level
+from agent_cli.policy.policy import Policy
+from agent_cli.shells.terminal.commands.session import run_bang
 from agent_tools.base import Effect, ToolError
 from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 from agent_tools.sandbox.session import TemporaryFolder, remove_stale

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.result_words import short_result
+from agent_cli.kernel.result_words import short_result
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.fs.paths import compile_glob, split_base

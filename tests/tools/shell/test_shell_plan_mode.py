@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.decisions import Level
-from agent_cli.core.rules import read_rule, split_rules
-from agent_cli.permissions.policy import Policy
+from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.rules import read_rule, split_rules
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.results import Complete
-from agent_cli.permissions.policy import Policy
-from agent_cli.runtime.saved_settings import add_rules
+from agent_cli.kernel.events import ApprovalRequested
+from agent_cli.kernel.results import Complete
+from agent_cli.kernel.runtime.saved_settings import add_rules
+from agent_cli.policy.policy import Policy
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
@@ -143,7 +143,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
 
 
 def deny() -> Any:
-    from agent_cli.core.decisions import Reject
+    from agent_cli.kernel.decisions import Reject
 
     return Reject("no")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.decisions import Level
-from agent_cli.core.rules import read_rule
-from agent_cli.permissions.policy import Policy
+from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.rules import read_rule
+from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.shell import output_file
 from tests.support.fork_server import ROOT

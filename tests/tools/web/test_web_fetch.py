@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.scripted import ScriptedClient
+from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.models.scripted import ScriptedClient
 from agent_tools.base import AskModel, Effect, ToolError, ToolResult
 from agent_tools.web.cache import PageCache
 from tests.support.program import agent

@@ -5,7 +5,7 @@ It adds limits on every wait (connect, silence, total), immediate cancellation, 
 server has closed meanwhile is replaced transparently. Proxies and certificates are taken from the environment.
 
 It does not follow redirects, decompress or interpret the response: see `web_client` for untrusted servers, and
-agent_cli/providers/http_client.py for models.
+agent_cli/models/http_client.py for models.
 """
 
 from __future__ import annotations

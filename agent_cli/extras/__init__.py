@@ -1,0 +1,1 @@
+"""Protocols, pages and runs built on sessions, each of which may be left out."""

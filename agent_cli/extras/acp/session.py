@@ -1,0 +1,446 @@
+"""A session of an editor: it runs prompts one at a time, and is the front end for commands and questions.
+
+All methods run on threads of the session, never on that of the connection. Nothing is process-wide: each session has
+its own folder, settings, model and servers, as in the Python API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
+from typing import Any
+
+from agent_cli.config.config import Config
+from agent_cli.extras.acp import options as choices
+from agent_cli.extras.acp.client import EditorBuffers, EditorClient, EditorError
+from agent_cli.extras.acp.command_output import DrawnTerminal, EditorTerminals, OutputDisplay, Update
+from agent_cli.extras.acp.content import EditorPrompt, read_prompt
+from agent_cli.extras.acp.questions import EditorQuestions
+from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
+from agent_cli.kernel.decisions import Answer, Approver, Asker, Defer, QuestionReply
+from agent_cli.kernel.engine.compaction.controls import context_used
+from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked
+from agent_cli.kernel.messages import is_user_message, user_text
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.agent import Agent, switch_mode, switch_model
+from agent_cli.kernel.runtime.builder import open_session
+from agent_cli.kernel.runtime.environment import read_settings
+from agent_cli.kernel.runtime.pending import refuse_copy
+from agent_cli.kernel.runtime.titles import Titles
+from agent_cli.kernel.session.history import exchanges_of, last_exchanges
+from agent_cli.kernel.session.pending_plans import claim_plan
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.summary import first_words
+from agent_cli.shells.terminal import commands as commands  # registers them
+from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.model import Dialog, TextInput
+from agent_cli.shells.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
+from agent_cli.shells.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
+from agent_cli.shells.terminal.startup import ask_about_servers, ask_for_trust
+from agent_tools.base import ToolError
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.results import Diff, Diffs, Display, TodoView
+from agent_tools.text import one_line, utc_stamp
+
+_NO_LIMIT = 1 << 62
+_THREADS = "A session of an editor is a thread of its panel: open another one there."
+
+
+class EditorSession(Dialogs):
+    """One session. id: of the session on disk."""
+
+    has_menus, theme, keys = True, "", ()
+
+    def __init__(self, client: EditorClient, config: Config, run_env: RunEnvironment) -> None:
+        """Open or resume the session that the configuration names. Raises UsageError."""
+        self._client, self.config, self.run_env = client, config, run_env
+        self._lines: list[str] = []
+        self._token = CancelToken()
+        self._prompt = EditorPrompt("")
+        self._shown: dict[str, Any] = {}
+        self._terminals: EditorTerminals | None = None
+        self.closed = False
+        self.layers = read_settings(config, run_env)
+        self._startup_notices = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
+        self.agent = self._build(config)
+        self.id = self.agent.header.session_id
+        self._connect_editor()
+        self._titles = Titles(self._on_title)
+        self._trust_asked = False
+
+    def _build(self, config: Config) -> Agent:
+        """Build the agent. Raises UsageError."""
+        return open_session(
+            config, self.run_env, self._answerers, self._warn,
+            layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
+        )  # fmt: skip
+
+    def _connect_editor(self) -> None:
+        """Connect the agent to the editor: updates, questions, files."""
+        conversation, header = self.agent.conversation, self.agent.header
+        workspace = self.agent.tool_context.workspace
+        if self._client.offers("fs", "readTextFile") or self._client.offers("fs", "writeTextFile"):
+            workspace.buffers = EditorBuffers(self._client, header.session_id)
+        self._updates = SessionUpdates(
+            self._send,
+            workspace.root,
+            workspace.cwd,
+            lambda: context_used(conversation),
+            self._command_display(),
+        )
+        self._questions = EditorQuestions(self._client, header.session_id, self.say)
+        restored = self.agent.restored
+        if restored is not None and restored.header.session_id == header.session_id:
+            self._updates.view.spent = restored.usage
+        self._mode = self.agent.policy.mode
+
+    def _command_display(self) -> OutputDisplay | None:
+        """Return the best display for the output of commands that the editor supports."""
+        if self._terminals is not None:
+            self._terminals.close()
+            self._terminals = None
+        workspace = self.agent.tool_context.workspace
+        if self._client.offers("_meta", "terminal_output"):
+            return DrawnTerminal(lambda: workspace.cwd)
+        if self._client.offers("terminal"):
+            session_id = self.agent.header.session_id
+            self._terminals = EditorTerminals(self._client, session_id, lambda: workspace.cwd, self.cancel)
+        return self._terminals
+
+    # Requests of the editor.
+
+    def state(self) -> dict[str, Any]:
+        """Return the modes and options, for the answer that opens the session."""
+        return {"modes": choices.mode_state(self.agent), "configOptions": choices.config_options(self)}
+
+    def announce(self) -> None:
+        """Send the commands and the usage of the context window, after the response that opened the session."""
+        try:
+            self._announce_commands()
+            self._updates.show_usage()
+            for text in self._startup_notices:
+                self.say(text)
+            self._flush()
+        except EditorError:
+            self.cancel()
+        # Servers start while the user writes.
+        self.agent.start_background_work()
+
+    def replay(self) -> None:
+        """Send the conversation so far, as updates. Raises EditorError."""
+        restored = self.agent.restored
+        if restored is None:
+            return
+        log = SessionStore(state_folder(self.run_env.env), self.run_env.root).path(restored.header.session_id)
+        history = self.agent.conversation.history
+        spent = self._updates.view.spent
+        with self._terminals.replay() if self._terminals is not None else nullcontext():
+            for exchange in last_exchanges(log, _NO_LIMIT, _NO_LIMIT, whole=True) or exchanges_of(
+                history, len(history)
+            ):
+                for part in exchange.parts():
+                    if isinstance(part, str):
+                        self._send(message_chunk(part, "user_message_chunk"))
+                    else:
+                        self._updates(part)
+        self._updates.view.spent = spent
+        if plan := self.agent.tool_context.plan:
+            self._send(plan_update(plan))
+
+    def set_option(self, name: str, value: str) -> None:
+        """Change the mode, the model or the effort. Raises UsageError."""
+        choices.set_option(self, name, value)
+        self._mode = self.agent.policy.mode
+
+    def begin_prompt(self) -> None:
+        """Prepare for a prompt; `cancel` from now on cancels it."""
+        self._token = CancelToken()
+
+    def prompt(self, blocks: Iterable[Any]) -> dict[str, Any]:
+        """Run a prompt to the end of its turn and return the answer. Raises UsageError, PromptFailedError."""
+        token, conversation = self._token, self.agent.conversation
+        conversation.last = None
+        try:
+            token.check()
+            self._ask_for_trust()
+            conversation = self.agent.conversation
+            self._prompt = read_prompt(blocks, self.agent.tool_context, self.agent.model.name)
+            self._resume_suspended()
+            if is_slash(self._prompt.text):
+                self._run_command(self._prompt.text)
+            else:
+                self.run_turn(self._prompt.text)
+        except (CancelledError, EditorError):
+            token.cancel()
+        finally:
+            self._after_prompt()
+        return prompt_answer(conversation.last, self.agent.conversation.history, cancelled=token.cancelled)
+
+    def cancel(self) -> None:
+        """Stop the running prompt and its question. Thread-safe."""
+        self._token.cancel()
+        self.agent.conversation.interrupt()
+
+    def close(self) -> None:
+        """End the session and everything that it started."""
+        self.closed = True
+        self.cancel()
+        self._titles.close()
+        self.agent.close("other")
+        if self._terminals is not None:
+            self._terminals.close()
+
+    # Turns.
+
+    def run_turn(self, text: str) -> None:
+        """Send a message and run its turn. Raises UsageError."""
+        conversation = self.agent.conversation
+        prompt, self._prompt = self._prompt, EditorPrompt("")
+        try:
+            conversation.send(text, self.show_event, prompt.media, append=prompt.files_block)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+        self.agent.record_unsaid()
+
+    def _run_command(self, line: str) -> None:
+        name = line[1:].partition(" ")[0].partition("\n")[0]
+        command = find_command(name)
+        if command is not None and command.name in choices.TERMINAL_ONLY and name not in self.agent.commands:
+            self.say(f"/{name} is for a terminal. {_THREADS}")
+            return
+        try:
+            run_slash(self, line)
+        except ExitRequestedError:
+            self.say(_THREADS)
+        except UsageError as mistake:
+            if self.agent.conversation.last is None and self._prompt.text:
+                self.say(str(mistake))
+            else:
+                raise
+
+    def _ask_for_trust(self) -> None:
+        """Before the first turn, ask whether to trust the project, if it has anything that needs trust."""
+        if self._trust_asked:
+            return
+        trusted = ask_for_trust(self.config, self.run_env, self.layers, self)
+        asked = trusted is not self.layers
+        ask_about_servers(self.config, self.run_env, trusted, self)
+        self._trust_asked = True
+        if not asked or not trusted.trust.trusted:
+            return
+        # Its settings, hooks and servers are part of what a session is built from.
+        self.layers = trusted
+        mode, history = self.agent.policy.mode, bool(self.agent.conversation.history)
+        self.agent.close("other")
+        chosen = {"resume": self.id, "session_id": None} if history else {"resume": None, "session_id": self.id}
+        self.agent = self._build(self.config.replace(fork=False, **chosen))
+        self.agent.policy.mode = mode
+        self._connect_editor()
+        self._announce_commands()
+
+    def _resume_suspended(self) -> None:
+        """Ask about the open calls of a suspended turn, before the message."""
+        waiting = self.agent.restored.waiting if self.agent.restored else None
+        if waiting is None or not waiting.calls or not self.agent.conversation.suspended:
+            return
+        folder = SessionStore(state_folder(self.run_env.env), self.run_env.root).folder
+        claim_plan(folder, self.id)
+        self.agent.conversation.resume(self.show_event, waiting.spent)
+        self._token.check()
+
+    def _after_prompt(self) -> None:
+        try:
+            self._flush()
+            self._report_choices()
+            self._announce_commands()
+            self.measure_context()
+            self._titles.turn_ended(self.agent)
+            self._send_title()
+        except EditorError:
+            pass  # the connection is gone, which ends the session anyway
+
+    # Updates.
+
+    def _send(self, update: Update) -> None:
+        self._client.update(self.agent.header.session_id, update)
+
+    def show_event(self, event: Event) -> None:
+        """Send an event of the conversation."""
+        if self._token.cancelled:
+            # The turn has a new token: cancel it too.
+            self.agent.conversation.interrupt()
+        try:
+            self._flush()
+            self._updates(event)
+            if self.agent.policy.mode != self._mode:
+                self._report_choices()
+        except EditorError:
+            self.cancel()
+
+    def _report_choices(self) -> None:
+        """Send the mode and the options if they have changed since they were sent."""
+        conversation = self.agent.conversation
+        if (mode := self.agent.policy.mode) != self._mode:
+            self._mode = mode
+            self._send({"sessionUpdate": "current_mode_update", "currentModeId": mode})
+        now = (mode, conversation.options.label, conversation.options.effort)
+        if self._shown.setdefault("options", now) != now:
+            self._shown["options"] = now
+            options = choices.config_options(self)
+            self._send({"sessionUpdate": "config_option_update", "configOptions": options})
+
+    def _announce_commands(self) -> None:
+        """Send the commands if they have changed since they were sent: servers add theirs later."""
+        offered = choices.available_commands(self)
+        if self._shown.get("commands") != offered:
+            self._shown["commands"] = offered
+            self._send({"sessionUpdate": "available_commands_update", "availableCommands": offered})
+        conversation = self.agent.conversation
+        label = (self.agent.policy.mode, conversation.options.label, conversation.options.effort)
+        self._shown.setdefault("options", label)
+
+    def _on_title(self, usage: Usage) -> None:
+        """Send the title that the small model has made, from its thread."""
+        self.add_usage(usage)
+        with suppress(EditorError):
+            self._send_title()
+
+    def _send_title(self) -> None:
+        said = (user_text(m.text) for m in self.agent.conversation.history if is_user_message(m))
+        title = self.agent.name or first_words(next(said, ""))
+        if title and self._shown.get("title") != title and not self.closed:
+            self._shown["title"] = title
+            self._send({"sessionUpdate": "session_info_update", "title": title, "updatedAt": utc_stamp()})
+
+    # Questions.
+
+    def _answerers(self, on_ask: str) -> tuple[Approver, Asker]:
+        return self._approve, self._ask
+
+    def _approve(self, request: ApprovalRequested) -> Answer:
+        shown = self._updates
+        call: Update = {"toolCallId": request.call_id, "status": "pending"}
+        call |= shown.call_fields(request.tool, request.arguments, request.summary)
+        call["content"] = shown.user_content(request.preview)
+        return ask_approval(
+            request,
+            lambda dialog: self._put(dialog, call),
+            self.agent.tool_context.workspace,
+            self.agent.traits_of,
+            for_whom=shown.view.asked_for(request.call_id),
+        )
+
+    def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        kind = "switch_mode" if asked.kind == "plan" else "think"
+        call: Update = {"toolCallId": asked.call_id, "kind": kind}
+        if asked.kind == "review":
+            call["content"] = self._updates.user_content(review_diffs(asked.data))
+        layers, workspace = self.layers, self.agent.tool_context.workspace
+        ttl = layers.settings().plan_ttl
+        return ask_question(asked, lambda dialog: self._put(dialog, call), workspace, ttl, may_bypass=layers.may_bypass)
+
+    def put(self, dialog: Dialog) -> Any:
+        return self._put(dialog, None)
+
+    def _put(self, dialog: Dialog, call: dict[str, Any] | None) -> Any:
+        self._flush()
+        return self._questions.put(dialog, self._token, call)
+
+    def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
+        """Ask for a line in a form; None where the editor has none."""
+        answer = self._questions.ask_text(question, TextInput("> ", read, text), self._token)
+        if answer is None:
+            self.say(f"{question} Give it with the command, as in /help.")
+        return answer
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        self.say("This needs a terminal: run agent there.")
+        return None
+
+    def outside(self, run: Callable[[], Any]) -> Any:
+        self.say("This needs a terminal: run agent there.")
+
+    # The rest of SlashContext.
+
+    def say(self, text: str) -> None:
+        """Show a line; the lines of a command are shown together."""
+        self._lines.append(text)
+
+    def _warn(self, text: str) -> None:
+        self._lines.append(f"warning: {text}")
+
+    def _flush(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        text = "\n".join(line.rstrip() for line in lines)
+        aligned = any(line.startswith("  ") for line in lines)
+        self._send(message_chunk(f"\n```\n{text}\n```\n" if aligned else "\n" + text.replace("\n", "\n\n") + "\n\n"))
+
+    def show_display(self, display: Display) -> None:
+        if isinstance(display, Diff | Diffs):
+            for diff in display.files if isinstance(display, Diffs) else (display,):
+                self.show_markdown(f"`{diff.path}`\n```diff\n{diff.patch.rstrip()}\n```\n")
+        elif isinstance(display, TodoView):
+            self._send(plan_update(display.items))
+        else:
+            self.say(one_line(str(display)))
+
+    def show_markdown(self, text: str) -> None:
+        self._flush()
+        self._send(message_chunk(f"\n{text}\n"))
+
+    def show_plan(self) -> None:
+        plan = self.agent.tool_context.plan
+        self._send(plan_update(plan))
+        for item in plan:
+            self.say(f"  [{'x' if item.status == 'completed' else ' '}] {one_line(item.content)}")
+        if not plan:
+            self.say("There is no plan.")
+
+    def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
+        self._lines += rows(80, 40)
+
+    def send_sequence(self, sequence: str) -> bool:
+        return False
+
+    def switch_theme(self, theme: str) -> None:
+        raise UsageError("Colours are the editor's.")
+
+    def switch_vim(self) -> bool | None:
+        return None
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of the model's window in use."""
+        return context_used(self.agent.conversation)[0]
+
+    @property
+    def usage(self) -> Usage:
+        """Usage of the session."""
+        return self._updates.view.spent
+
+    def add_usage(self, usage: Usage) -> None:
+        self._updates.view.spent += usage
+
+    def measure_context(self) -> None:
+        self._updates.show_usage()
+
+    def start_new_session(self) -> None:
+        raise UsageError(_THREADS)
+
+    def resume(self, session_id: str) -> None:
+        raise UsageError(_THREADS)
+
+    def fork(self) -> str:
+        raise UsageError(_THREADS)
+
+    def switch_model(self, name: str) -> None:
+        switch_model(self.agent, name)
+
+    def switch_mode(self, mode: str) -> None:
+        switch_mode(self.agent, mode)
+
+    def run_interruptible(self, run: Callable[[], object]) -> None:
+        run()

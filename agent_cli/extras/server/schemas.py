@@ -1,0 +1,306 @@
+"""The bodies of requests and answers, by which requests are checked and the OpenAPI document is written."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from agent_cli.kernel.modes import MODES
+from agent_cli.kernel.runtime.user_decision import DecisionWord
+
+LongText = Annotated[str, StringConstraints(max_length=400_000)]
+PromptText = Annotated[str, StringConstraints(min_length=1, max_length=400_000, pattern=r"\S")]
+ShortText = Annotated[str, StringConstraints(max_length=200)]
+ProjectText = Annotated[str, StringConstraints(max_length=4_000)]
+SessionState = Literal["waiting", "running", "queued", "interrupted", "failed", "done", "idle"]
+HunkIndexes = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=10_000)]
+
+
+class JsonBody(BaseModel):
+    """A request: unknown fields are a mistake, and types are not converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TaskBudget(JsonBody):
+    """Limits of each turn: dollars, model calls, seconds of work."""
+
+    cost: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    rounds: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    seconds: Annotated[float, Field(gt=0, le=1e7)] | None = None
+
+
+class StartBody(JsonBody):
+    """A task to start.
+
+    project: its ID, its name, or the path of its folder.
+    folder: inside the project; by default the project itself.
+    """
+
+    prompt: PromptText
+    project: ProjectText
+    folder: Annotated[str, StringConstraints(max_length=4_000)] = ""
+    model: ShortText | None = None
+    mode: Annotated[str, Field(json_schema_extra={"enum": list(MODES)})] | None = None
+    name: ShortText | None = None
+    worktree: bool = False
+    budget: TaskBudget = TaskBudget()
+
+
+class MessageBody(JsonBody):
+    """A message. how: "steer" sends it to the running turn, "queue" after it."""
+
+    text: PromptText
+    how: Literal["steer", "queue"] = "queue"
+
+
+class RenameBody(JsonBody):
+    """A new name."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+
+
+class EmptyBody(JsonBody):
+    """Nothing."""
+
+
+class DecisionChoices(JsonBody):
+    """What a decision may have besides the verdict and the text; see docs/web.md for what takes which."""
+
+    rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
+    scope: Literal["session", "project"] = "session"
+    mode: ShortText = ""
+    hunks: HunkIndexes | None = None
+    arguments: dict[str, Any] | None = None
+    answers: Annotated[list[LongText], Field(max_length=50)] = []
+    plan: dict[str, Any] = {}
+
+    def fields(self) -> dict[str, Any]:
+        """Return them as fields of a `UserDecision`."""
+        found = {name: getattr(self, name) for name in DecisionChoices.model_fields}
+        return found | {"answers": tuple(self.answers), "hunks": None if self.hunks is None else tuple(self.hunks)}
+
+
+class DecisionFields(DecisionChoices):
+    """A decision besides its verdict."""
+
+    call_id: ShortText
+    binding: ShortText
+    text: LongText = ""
+
+
+class DecisionBody(DecisionFields):
+    """A decision about one call, question, plan or review."""
+
+    verdict: DecisionWord
+
+
+class UndoBody(JsonBody):
+    """Undo this turn and all after it. conversation: the conversation goes back, too."""
+
+    point: Annotated[int, Field(ge=0, le=1 << 31)]
+    conversation: bool = False
+
+
+class CodingStart(JsonBody):
+    """A request to plan and then carry out, see docs/web.md."""
+
+    query: PromptText
+    project: ProjectText = ""
+    mode: Literal["plan", "execute"] = "plan"
+
+
+class CodingApprove(DecisionChoices):
+    """A decision about what waits in a session: the plan, or its calls."""
+
+    approved: bool
+    feedback: LongText = ""
+    call_ids: Annotated[list[ShortText], Field(max_length=1_000)] = []
+
+
+class ErrorFields(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    code: str
+    message: str
+
+
+class ErrorAnswer(BaseModel):
+    """Every answer that is not a success."""
+
+    error: ErrorFields
+
+
+class TokenItem(BaseModel):
+    name: str
+    role: Literal["read", "decide", "start"]
+    version: str
+
+
+class ProjectItem(BaseModel):
+    id: str
+    name: str
+    path: str
+    branch: str
+    git: bool
+    trusted: bool
+    model: str
+    mode: str
+
+
+class ProjectList(BaseModel):
+    """modes: the permission modes that a task may have, each with its words."""
+
+    projects: list[ProjectItem]
+    modes: list[tuple[str, str]]
+
+
+class ModelItem(BaseModel):
+    name: str
+    window: int | None
+    input_price: float | None
+    output_price: float | None
+    words: str
+
+
+class ModelList(BaseModel):
+    """Models to choose from, the newest first. default: the model of a task that names none. more: left out here."""
+
+    models: list[ModelItem]
+    default: str
+    more: int
+
+
+class SessionItem(BaseModel):
+    """A session in a list. facts: its project, branch and cost, in words."""
+
+    id: str
+    title: str
+    project: str
+    folder: str
+    worktree: bool
+    branch: str
+    state: SessionState
+    mode: str
+    model: str
+    created: str
+    updated: str
+    messages: int
+    cost: float
+    cost_known: bool
+    pending: int
+    elsewhere: str
+    outcome: str
+    error: str
+    facts: list[str]
+
+
+class SessionPage(BaseModel):
+    sessions: list[SessionItem]
+    next: str | None
+    counts: dict[str, int]
+
+
+class QueuedMessage(BaseModel):
+    id: str
+    text: str
+    how: str
+    user: str
+
+
+class SessionDetail(SessionItem):
+    """A session with all that its view shows. head, usage_rows: what is said of it, in words."""
+
+    query: str
+    plan: list[dict[str, Any]]
+    pending_items: list[dict[str, Any]]
+    queued: list[QueuedMessage]
+    usage: dict[str, Any]
+    tokens: int
+    window: int | None
+    answer: str
+    changed_files: list[str]
+    decisions: list[dict[str, Any]]
+    head: list[str]
+    usage_rows: list[tuple[str, str]]
+
+
+class EventItem(BaseModel):
+    """A record of the session's log."""
+
+    seq: int
+    time: str
+    type: str
+    data: dict[str, Any]
+
+
+class HistoryPage(BaseModel):
+    events: list[EventItem]
+    first: int
+    last: int
+    total: int
+
+
+class ViewPage(BaseModel):
+    """Entries of a session's view, see docs/web.md. first: key of the first of them."""
+
+    first: int
+    changes: list[dict[str, Any]]
+
+
+class PendingItems(BaseModel):
+    items: list[dict[str, Any]]
+
+
+class DecidedAnswer(BaseModel):
+    """The decision, and how many are missing until the work goes on."""
+
+    call_id: str
+    decided: str
+    decided_by: str
+    left: int
+
+
+class AcceptedAnswer(BaseModel):
+    """The ID under which the request is stored."""
+
+    id: str
+
+
+class UndoPoints(BaseModel):
+    points: list[dict[str, Any]]
+
+
+class UndoAnswer(BaseModel):
+    restored: list[str]
+    deleted: list[str]
+    skipped: list[dict[str, str]]
+
+
+class FileDiffItem(BaseModel):
+    path: str
+    status: Literal["created", "modified", "deleted"]
+    added: int
+    removed: int
+    patch: str
+
+
+class SessionDiff(BaseModel):
+    files: list[FileDiffItem]
+    text: str
+
+
+class CodingState(BaseModel):
+    """The state of a request, as `POST /coding/start` answers it."""
+
+    session_id: str
+    mode: str
+    stage: str
+    query: str
+    clarified_query: str
+    plan: dict[str, Any] | None
+    todos: list[dict[str, Any]]
+    completed_steps: list[str]
+    pending: list[dict[str, Any]]
+    result: str
+    error: str

@@ -1,0 +1,200 @@
+"""Run the hooks of the events around a session and its messages, from Setup to SessionEnd.
+
+Loaded only if some hook matches.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.hooks import events
+from agent_cli.hooks.events import HookStep
+from agent_cli.kernel.engine.hook_points import context_messages, fire, fire_context
+from agent_cli.kernel.engine.turn import TurnDeps
+from agent_cli.kernel.engine.types import SessionOrigin
+from agent_cli.kernel.events import Event, Warned
+from agent_cli.kernel.messages import SYNTHETIC_PREFIXES
+from agent_cli.kernel.results import Denial, Failed, Failure, TurnResult, Usage, empty_end
+from agent_tools.base import Steps
+from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
+from agent_tools.requirements import find_bash
+from agent_tools.shell.state import ShellState, command_env, parse_export_lines
+
+with lazy_imports():
+    from agent_tools import text as agent_tools_text
+    from agent_tools.shell import process
+
+_SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
+_TIMEOUT_SECONDS = 30.0
+
+
+def _resume_fields(deps: TurnDeps, origin: SessionOrigin) -> dict[str, Any]:
+    """Return the fields that tell what it costs to continue a resumed session: age, size, price of caching it again."""
+    if origin.source not in ("resume", "fork"):
+        return {}
+    found: dict[str, Any] = {}
+    if origin.idle_since is not None:
+        found["seconds_since_last_response"] = max(0, round(time.time() - origin.idle_since))
+    if (report := deps.state.window.report) is not None:
+        tokens = report.filled
+        cost = deps.price(Usage(input=tokens, cache_write=tokens)).cost
+        found |= {"context_tokens": tokens, "estimated_cache_write_usd": round(cost, 4)}
+        if origin.idle_since is not None:
+            found["prompt_cache_likely_expired"] = found["seconds_since_last_response"] > origin.cache_seconds
+    return found
+
+
+def start_hooks(deps: TurnDeps, step: HookStep) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the hooks of Setup or SessionStart, which may set variables; return messages for the model.
+
+    Variables exported in the file that CLAUDE_ENV_FILE names are set for the session's commands; bash reads it.
+    """
+    if not deps.hooks.wants(step.event, step.subject):
+        return ()
+    handle, name = tempfile.mkstemp(prefix="agent-env-")
+    os.close(handle)
+    try:
+        found = yield from fire_context(deps, step.replace(fields={**step.fields, "env_file": name}))
+        if Path(name).stat().st_size and not _load_environment(deps, Path(name)):
+            yield Warned(f"The variables that {step.event} hooks wrote to CLAUDE_ENV_FILE could not be read.")
+    except FileNotFoundError:
+        pass
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return found
+
+
+def _load_environment(deps: TurnDeps, file: Path) -> bool:
+    """Set the variables that the file exports, for the session's commands; return False if it cannot be read."""
+    context = deps.context
+    bash = find_bash(context)
+    if bash is None:
+        return False
+    base, _ = command_env(context)
+    output = agent_tools_text.HeadTail(1 << 20, 0)
+    argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
+    env = context.state(ShellState).applied(base)
+    running = process.run_process(argv, context.workspace.root, env, _TIMEOUT_SECONDS, context.cancel, output)
+    if Steps(running).finish().cause != "exit" or not output.complete:
+        return False
+    found = {os.fsdecode(n): os.fsdecode(v) for n, v in parse_export_lines(b"".join(output.lines(1 << 20)))}
+    return context.state(ShellState).learn(found, base)
+
+
+class ExpandedCommand(Value):
+    """A slash command in a message.
+
+    source: builtin, user, project, skill, plugin or mcp.
+    """
+
+    name: str
+    arguments: str
+    source: str
+
+
+def _may_send(deps: TurnDeps, step: HookStep) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+    """Run hooks that may block a message; return messages for the model, and why it is blocked or None."""
+    result = yield from fire(deps, step)
+    if (why := result.refusal) is not None:
+        return (), why or "a hook blocked it"
+    return context_messages(step.event, result.context), None
+
+
+def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
+    """Run the UserPromptSubmit hooks on messages sent while a turn runs; drop the blocked ones."""
+    found = []
+    for text in texts:
+        if text.startswith(SYNTHETIC_PREFIXES):
+            found.append(text)
+            continue
+        added, blocked = yield from _may_send(deps, events.user_prompt_submit(text))
+        if blocked is not None:
+            yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")
+        else:
+            found += [text, *added]
+    return found
+
+
+class HooksOutcome(Value):
+    """The result of the hooks that run before a message is sent.
+
+    texts: messages to send with it.
+    result: the result of a turn that the hooks prevented; None if the turn can start.
+    session_started: the SessionStart hooks have run.
+    """
+
+    texts: tuple[str, ...] = ()
+    result: TurnResult | None = None
+    session_started: bool = True
+
+
+class MessageStart(Value):
+    """Describes a message to the hooks that run before it is sent.
+
+    command: the slash command that the message calls; None if it calls none.
+    """
+
+    origin: SessionOrigin
+    model: str
+    typed: str
+    command: ExpandedCommand | None = None
+
+
+def _session_start(deps: TurnDeps, start: MessageStart) -> HookStep:
+    return events.session_start(start.origin.source, start.model, _resume_fields(deps, start.origin))
+
+
+def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, HooksOutcome]:
+    """Run the hooks of Setup and SessionStart, then those of UserPromptExpansion and UserPromptSubmit."""
+    started: tuple[str, ...] = ()
+    event = "UserPromptSubmit"
+    source, typed = start.origin.source, start.typed
+    session_started = not source
+    try:
+        if source and (setup := start.origin.setup):
+            started = yield from start_hooks(deps, events.setup(setup))
+        if source:
+            started += yield from start_hooks(deps, _session_start(deps, start))
+            session_started = True
+        expanded: tuple[str, ...] = ()
+        blocked = None
+        if start.command is not None:
+            of = start.command
+            step = events.user_prompt_expansion(typed, of.name, of.arguments, of.source)
+            expanded, blocked = yield from _may_send(deps, step)
+        if blocked is not None:
+            event = "UserPromptExpansion"
+        else:
+            added, blocked = yield from _may_send(deps, events.user_prompt_submit(typed))
+    except CancelledError:
+        return HooksOutcome(started, Failed(empty_end("interrupted")), session_started)
+    if blocked is None:
+        return HooksOutcome((*started, *expanded, *added))
+    message = f"The message was not sent: a hook blocked it: {blocked}"
+    if deps.attended:
+        yield Warned(message)
+    denial = Denial("", event, {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
+    end = empty_end("stopped_by_hook").replace(denials=(denial,))
+    return HooksOutcome(started, Failed(end, failure=Failure("blocked", message), text=message))
+
+
+def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, HooksOutcome]:
+    """Run the SessionStart hooks before a suspended turn is resumed."""
+    try:
+        return HooksOutcome((yield from start_hooks(deps, _session_start(deps, start))))
+    except CancelledError:
+        return HooksOutcome(session_started=False)
+
+
+def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
+    """Run the SessionEnd hooks."""
+    with suppress(CancelledError):
+        yield from fire(deps, events.session_end(reason))

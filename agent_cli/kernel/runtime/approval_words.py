@@ -1,0 +1,166 @@
+"""What every front end says about a call that needs approval: its title, effects and facts, and what may be decided."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_cli.kernel.events import ApprovalRequested
+from agent_cli.kernel.rules import split_rules
+from agent_cli.kernel.runtime.user_decision import UserDecision
+from agent_tools.lookalikes import escape_lookalikes
+from agent_tools.record import Value
+from agent_tools.registry import tool_traits
+from agent_tools.results import Diff, Diffs
+from agent_tools.text import counted, one_line
+
+_VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
+# Descriptions of grants that only repeat their rule.
+_REDUNDANT_GRANTS = ("exactly this command", "every change to", "every reading of")
+_RULE = re.compile(r"(\w+)\((.*)\)")
+
+
+def runs_one_command(request: ApprovalRequested) -> bool:
+    """Return True if a call is one command, which the question then shows below its title."""
+    return sum(effect.kind == "run" for effect in request.effects) == 1 and request.summary.startswith("Run")
+
+
+def approval_title(request: ApprovalRequested) -> str:
+    """Return the title of the question."""
+    kind, _, _ = request.summary.partition(": ")
+    title = kind.replace("Run", "Run a command", 1) if runs_one_command(request) else request.summary
+    return escape_lookalikes(title)
+
+
+_ALLOWS = {"read": "Let it read", "write": "Let it change", "fetch": "Let it fetch", "call": "Let it call"}
+
+
+def approval_question(request: ApprovalRequested) -> str:
+    """Return the question as a sentence."""
+    kind, _, _ = request.summary.partition(": ")
+    preview = request.preview
+    if runs_one_command(request):
+        text = kind.replace("Run", "Run this command", 1)
+    elif isinstance(preview, Diff):
+        verb = "Create" if preview.created else "Delete" if preview.deleted else "Make this change to"
+        text = f"{verb} {_relative(preview.path, request.cwd)}"
+    elif isinstance(preview, Diffs):
+        text = f"Make these changes to {counted(len(preview.files), 'file')}"
+    elif len(request.effects) == 1 and request.effects[0].kind in _ALLOWS and preview is None:
+        effect = request.effects[0]
+        text = f"{_ALLOWS[effect.kind]} {_relative(effect.target, request.cwd)}"
+    else:
+        text = f"Allow this: {request.summary}"
+    return f"{escape_lookalikes(one_line(text))}?"
+
+
+def _relative(path: str, cwd: str) -> str:
+    return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
+
+
+def described(request: ApprovalRequested) -> str:
+    """Return the model's own description of a command; "" for none."""
+    about = request.arguments.get("description") if runs_one_command(request) else ""
+    return one_line(about) if isinstance(about, str) else ""
+
+
+def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
+    """Yield the effects of a call that its title does not already state, other than commands."""
+    written = {e.target for e in request.effects if e.kind == "write"}
+    for effect in request.effects:
+        if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
+            verb = "types into" if tool_traits(request.tool).types_input else _VERBS[effect.kind]
+            names = {effect.target, os.path.relpath(effect.target, request.cwd) if "/" in effect.target else ""}
+            if effect.kind == "call" or not any(name and name in title.split() for name in names):
+                yield f"{verb} {escape_lookalikes(effect.target)}"
+
+
+def call_facts(request: ApprovalRequested) -> Iterator[str]:
+    """Yield the facts that a user may ask for."""
+    yield f"asks because it {request.reason}"
+    yield from request.facts
+    for effect in request.effects:
+        if effect.kind in ("read", "write"):
+            yield f"{_VERBS[effect.kind]} {effect.target}"
+    if request.always:
+        several = " and ".join(split_rules(request.always))
+        rule = f"the rule{'s' if several != request.always else ''} {several}"
+        means = "" if request.grants.startswith(_REDUNDANT_GRANTS) else f", which allows {request.grants}"
+        yield f"always this session: adds {rule}{means}"
+    if request.keeps:
+        yield "always in this project: saves that in .agentrc.local"
+        if request.trusts:
+            yield "trusting it: the project's own settings, hooks and commands take effect until they change"
+    if request.exact:
+        yield f"exactly: adds the rule {request.exact}"
+
+
+class LastingApproval(Value):
+    """An approval that holds for later calls, too.
+
+    words: in the question of a front end that names rules. brief: the same in a narrow window.
+    says: what a user would say, behind "Yes, and". why: where it is remembered, and what follows.
+    """
+
+    key: str
+    words: str
+    brief: str
+    decision: UserDecision
+    says: str = ""
+    why: str = ""
+
+
+def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
+    """Yield the approvals that a question offers besides that of this call alone."""
+    approve = UserDecision(request.call_id, "", "approve")
+    if request.edits and not runs_one_command(request):
+        words = "all edits this session"
+        says, why = "make further edits without asking", "until this session ends, or Shift-Tab changes the mode"
+        yield LastingApproval("s", words, words, approve.replace(mode="acceptEdits"), says, why)
+    if request.always:
+        rule, name = rule_label(request.always, request.cwd), _plain_rules(request.always, request.cwd)
+        words, brief = f"always this session: {rule}", f"Session: {rule}"
+        says, why = f"ask no more about {name}", "until this session ends"
+        yield LastingApproval("a", words, brief, approve.replace(rule=request.always), says, why)
+    if request.keeps:
+        rule = rule_label(request.always, request.cwd)
+        words = f"always in this project{', trusting it' if request.trusts else ''}: {rule}"
+        decision = approve.replace(rule=request.always, scope="project")
+        trust = "; its own settings, hooks and commands take effect, too, until they change" if request.trusts else ""
+        why = f"saved in .agentrc.local{trust}"
+        yield LastingApproval("A", words, f"Project: {rule}", decision, "never ask about that in this project", why)
+    if request.exact:
+        rule = rule_label(request.exact, request.cwd)
+        words, brief = f"always this session, exactly: {rule}", f"Session, exactly: {rule}"
+        says, why = "ask no more about exactly this command", "until this session ends"
+        yield LastingApproval("x", words, brief, approve.replace(rule=request.exact), says, why)
+
+
+def _plain_rules(rules: str, cwd: str) -> str:
+    """Return what rules allow as a user would name it: "pytest …" for commands that begin so."""
+    return ", ".join(
+        label.removesuffix(":*") + " …" if label.endswith(":*") else label
+        for label in (_label_rule(rule, cwd) for rule in split_rules(rules))
+    )
+
+
+def rule_label(rules: str, cwd: str) -> str:
+    """Format rules for a choice: what they allow of commands, the path of files."""
+    return ", ".join(_label_rule(rule, cwd) for rule in split_rules(rules))
+
+
+def _label_rule(rule: str, cwd: str) -> str:
+    found = _RULE.fullmatch(rule)
+    if found is None:
+        return escape_lookalikes(one_line(rule))
+    tool, spec = found.groups()
+    if spec.startswith("//"):
+        path = spec[1:]
+        name = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
+        verb = "changes to" if tool_traits(tool).changes_files else "reading"
+        return escape_lookalikes(one_line(f"{verb} {name}"))
+    if spec.startswith("domain:"):
+        return escape_lookalikes(one_line(spec.removeprefix("domain:")))
+    return escape_lookalikes(one_line(spec if tool_traits(tool).rule_names == "command" else rule))

@@ -1,0 +1,287 @@
+"""Suspended turns: find them in a project's sessions, record decisions, and resume them.
+
+A decision is recorded in the session like any other event, under the session's lock. The turn continues once the last
+open call is decided, in another process and perhaps days later, with the settings, rules, folders and budget that it
+was suspended with. An approval holds for what was shown; if that has changed since, the user is asked again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.config import Config
+from agent_cli.config.layers import Layers
+from agent_cli.config.removed import without_removed
+from agent_cli.config.schema import Settings
+from agent_cli.kernel.decisions import (
+    Answer,
+    Approver,
+    Asker,
+    Defer,
+    QuestionReply,
+    approval_record,
+    recorded_answer,
+    recorded_reply,
+    reply_record,
+)
+from agent_cli.kernel.engine.conversation import Listener
+from agent_cli.kernel.engine.types import NestedState
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.kernel.messages import call_ids
+from agent_cli.kernel.modes import MODES
+from agent_cli.kernel.results import TurnResult
+from agent_cli.kernel.rules import Rule
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.agent import Agent, switch_mode
+from agent_cli.kernel.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
+from agent_cli.kernel.runtime.user_decision import UserDecision, take_decision
+from agent_cli.kernel.session.files import holder, is_open
+from agent_cli.kernel.session.pending_items import pending_items
+from agent_cli.kernel.session.records import Restored, SessionNotFoundError, WaitingTurn
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.summary import summarize_sessions
+from agent_cli.kernel.window import Window
+from agent_tools.record import Value, from_json
+
+_DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
+_DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
+
+
+def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
+    """Return the pending decisions by session ID, the most recently changed session first."""
+    found = {}
+    for glanced in summarize_sessions(store.folder):
+        # Most sessions have ended, which their summary shows without loading them.
+        if glanced.ended not in ("waiting", "open"):
+            continue
+        try:
+            restored = store.load(glanced.session_id)
+        except SessionNotFoundError:
+            continue
+        if items := pending_of(restored):
+            found[glanced.session_id] = items
+    return found
+
+
+def pending_of(restored: Restored) -> list[dict[str, Any]]:
+    """Return the pending decisions of a session as JSON data: open ones in the order of the calls, then made ones.
+
+    Those that were made, but not carried out yet, have `decided`, which describes the decision.
+    """
+    waiting = restored.waiting
+    if waiting is None:
+        return []
+    asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
+    ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
+    items = pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
+    for item in items[len(waiting.undecided) :]:
+        item["decided"] = f"{_decision(waiting, item['call_id'])}, not run"
+    return items
+
+
+def _decision(waiting: WaitingTurn, call_id: str) -> str:
+    """Return the user's decision about a call, in one word."""
+    found, answer = waiting.decisions.get(call_id), waiting.answers.get(call_id)
+    word = found.decision if found is not None else answer.verdict if answer is not None else ""
+    return _DECISION_WORDS.get(word, word)
+
+
+def session_holder(store: SessionStore, session_id: str) -> str:
+    """Describe the process that has the session open; "" for none."""
+    path = store.path(session_id)
+    return (holder(path) or "another process") if is_open(path) else ""
+
+
+def project_store(run_env: RunEnvironment) -> SessionStore:
+    return SessionStore(state_folder(run_env.env), run_env.root)
+
+
+class RecordedApprover:
+    """Approver and asker of a resumed turn: recorded decisions first, then the given ones."""
+
+    def __init__(self, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+        self._waiting = waiting
+        self._approver = approver
+        self._asker = asker
+
+    def recorded(self, asked: ApprovalRequested | QuestionAsked) -> bool:
+        """Return True if the user has already decided this."""
+        if isinstance(asked, ApprovalRequested):
+            return self._decision(asked) is not None
+        answer = self._waiting.answers.get(asked.call_id)
+        return answer is not None and answer.verdict != "defer"
+
+    def approve(self, request: ApprovalRequested) -> Answer:
+        found = self._decision(request)
+        return recorded_answer(found) if found is not None else self._approver(request)
+
+    def _decision(self, request: ApprovalRequested) -> ApprovalResolved | None:
+        """Return the recorded decision about what this request shows; None if there is none.
+
+        The history has the model's arguments, so a resumed turn first asks about those again: an earlier edit answers
+        that.
+        """
+        found = [kept.get(request.call_id) for kept in (self._waiting.decisions, self._waiting.edits)]
+        return next((record for record in found if record is not None and record.binding == request.binding), None)
+
+    def rejected(self, call_id: str) -> str:
+        """Return the user's reason for rejecting a call; "" if they did not, or gave none."""
+        found = self._waiting.decisions.get(call_id)
+        return found.reason if found is not None and found.decision == "reject" else ""
+
+    def answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        if not self.recorded(asked):
+            return self._asker(asked)
+        return recorded_reply(self._waiting.answers[asked.call_id])
+
+
+class SavedTurn(Value):
+    """What a turn is resumed with: as it was saved, except for rules that have become stricter since.
+
+    turn: the one that waits or was interrupted; None if the session has none.
+    """
+
+    config: Config
+    run_env: RunEnvironment
+    layers: Layers
+    turn: WaitingTurn | None
+
+
+def read_saved_turn(restored: Restored, config: Config, run_env: RunEnvironment) -> SavedTurn:
+    """Return what the open turn of a session is resumed with. Raises UsageError.
+
+    config: of the caller; what it sets above all files counts for the rest of the turn.
+    """
+    if restored.waiting is not None:
+        check_mode(restored.waiting.mode, run_env.env)
+    turn = restored.waiting or restored.interrupted
+    saved = turn.saved if turn is not None else {}
+    chosen = config.replace(
+        resume=restored.header.session_id,
+        latest=False,
+        bare=bool(saved.get("bare", False)),
+        trust=bool(saved.get("trust", False)),
+        schema=saved.get("json_schema"),
+        on_ask=str(saved.get("on_ask", "deny")) if config.on_ask == Config.on_ask else config.on_ask,
+        servers=tuple(saved.get("mcp_config", ())),
+        only_these_servers=bool(saved.get("strict_mcp_config", False)),
+    )
+    run_env = saved_environment(saved, run_env)
+    layers = saved_layers(saved, run_env)
+    if saved:
+        current = read_settings(chosen.replace(managed=config.managed), run_env)
+        layers.managed, layers.plugins = current.managed, current.plugins
+        # Server declarations contain secrets, which are not saved with a turn.
+        layers.servers = current.servers
+        # Of the rules added since then, only deny rules apply.
+        layers.rules += [rule for rule in current.rules if rule.list == "deny" and rule not in layers.rules]
+        # The turn keeps its mode: the user is asked under the mode in which the call was made.
+        add_overrides(layers, config.replace(mode=None), run_env)
+        layers.may_bypass = current.may_bypass
+    return SavedTurn(chosen, run_env, layers, turn)
+
+
+def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+    """Restore the mode, grants and decisions of the turn that an agent is about to resume."""
+    decided = RecordedApprover(waiting, approver, asker)
+    deps = agent.conversation.deps = agent.conversation.deps.replace(
+        approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
+    )
+    agent.conversation.suspended_state = waiting.kept
+    for call_id, messages in waiting.nested.items():
+        seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
+        window = Window(waiting.nested_compactions.get(call_id, ()))
+        deps.state.nested[call_id] = NestedState(messages, seen, shell, window)
+        deps.state.ids.update(call_ids(messages))
+    policy = deps.policy
+    mode = next((m for m in MODES if m == waiting.mode), policy.mode)
+    if mode == "bypassPermissions":
+        agent.layers.may_bypass = True  # when the session began
+        policy.no_bypass = agent.layers.managed.no_bypass
+    switch_mode(agent, mode)
+    for rule in waiting.grants:
+        policy.grant(rule)
+    for request in waiting.requests.values():
+        policy.note_asked(request.effects)
+
+
+def is_deferred(waiting: WaitingTurn) -> bool:
+    """Return True if a turn waits only because a hook deferred calls; resuming it asks the hook again."""
+    asked = [waiting.requests.get(call_id) for call_id in waiting.undecided]
+    return bool(asked) and all(request is not None and request.deferred for request in asked)
+
+
+def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
+    """Return a function that resumes a turn suspended by a hook; None if there is none."""
+    waiting = agent.restored.waiting if agent.restored else None
+    if waiting is None or not is_deferred(waiting) or not agent.conversation.suspended:
+        return None
+    deps = agent.conversation.deps
+    restore_suspended(agent, waiting, deps.approver, deps.asker)
+    return lambda show: agent.conversation.resume(show, waiting.spent)
+
+
+def refuse_copy(restored: Restored) -> None:
+    """Raise UsageError for the copy of a suspended session: its question must be asked in one place only."""
+    if restored.waiting is not None:
+        short = restored.header.session_id[:8]
+        raise UsageError(
+            f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
+        )
+
+
+def load(session_id: str, run_env: RunEnvironment) -> Restored:
+    """Load a session. Raises UsageError."""
+    try:
+        return project_store(run_env).load(session_id)
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+
+
+def saved_layers(saved: Mapping[str, Any], run_env: RunEnvironment) -> Layers:
+    """Return the settings and rules saved with a turn, with the current trust of its project. Raises UsageError."""
+    layers = Layers()
+    if saved:
+        settings = without_removed(saved["settings"])
+        if "plugins" in settings:  # the name of `tool_packages` in older logs
+            settings["tool_packages"] = settings.pop("plugins")
+        layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
+        if not saved.get("bare"):
+            evaluate_project_trust(layers, run_env, layers.settings().trusted, by_flag=bool(saved.get("trust")))
+    return layers
+
+
+def saved_environment(saved: Mapping[str, Any], run_env: RunEnvironment) -> RunEnvironment:
+    """Return the environment that the turn ran in. Raises UsageError if its folder no longer exists."""
+    if not saved:
+        return run_env
+    cwd = Path(saved["cwd"])
+    if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises if a parent is unreadable
+        raise UsageError(f"The folder of this session no longer exists: {cwd}")
+    return run_env.replace(cwd=cwd, root=Path(saved["root"]))
+
+
+def decide(agent: Agent, waiting: WaitingTurn, decisions: Iterable[UserDecision]) -> None:
+    """Record the user's decisions about open calls of a suspended turn, if all are valid.
+
+    Raises DecisionRefusedError, and UsageError for a mode that is refused in this environment.
+    """
+    records: list[ApprovalResolved | QuestionAnswered] = []
+    files = agent.tool_context.workspace
+    for decision in decisions:
+        check_mode(decision.mode, agent.run_env.env)
+        asked = waiting.requests.get(decision.call_id) or waiting.questions[decision.call_id]
+        if isinstance(asked, ApprovalRequested):
+            answer = take_decision(asked, decision, files, traits_of=agent.traits_of)
+            records.append(approval_record(asked, answer))
+        else:
+            records.append(reply_record(asked, take_decision(asked, decision, files)))
+    for record in records:
+        agent.conversation.record(record)
+        if isinstance(record, ApprovalResolved):
+            waiting.decisions[record.call_id] = record
+        else:
+            waiting.answers[record.call_id] = record

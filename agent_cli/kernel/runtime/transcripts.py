@@ -1,0 +1,132 @@
+"""The transcript of a session in Claude Code's format: write it when needed, and resume sessions from one."""
+
+from __future__ import annotations
+
+import _thread  # `threading` costs a one-shot run a millisecond
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.config.config import Config
+from agent_cli.config.schema import Settings
+from agent_cli.kernel.events import Event
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.session.files import transcript_folder
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
+from agent_cli.kernel.session.transcripts.entries import find_transcripts, is_session_id, project_folder, subagent_path
+from agent_cli.kernel.version import __version__
+from agent_tools.lazy import lazy_imports
+from agent_tools.text import shorten
+
+if TYPE_CHECKING:
+    from agent_cli.kernel.session.transcripts.writer import Mirror, TranscriptWriter
+
+with lazy_imports():
+    from agent_cli.kernel.session.transcripts import entries, reader, writer  # only if a transcript is needed
+
+
+class SessionTranscript:
+    """The transcript of a session, written once it is needed.
+
+    mirror: called with the path and the entries of each write.
+    """
+
+    def __init__(
+        self,
+        log: SessionLog,
+        header: Header,
+        run_env: RunEnvironment,
+        warn: Callable[[str], None],
+        mirror: Mirror | None,
+        *,
+        at_once: bool,
+    ) -> None:
+        """at_once: write it from the first event on, where readers of Claude Code's transcripts look; otherwise in our
+        own folder, from the first call of `wanted` on.
+        """
+        folder = project_folder(run_env.env, run_env.home, run_env.cwd) if at_once else transcript_folder(log.path)
+        self.path = folder / f"{header.session_id}.jsonl"
+        self._mirror = mirror
+        self._log = log
+        self._header = header
+        self._run_env = run_env
+        self._warn = warn
+        self._at_once = at_once
+        self._writer: TranscriptWriter | None = None
+        # While the transcript catches up with the log, an event must be in both or in neither.
+        self._lock = _thread.RLock()
+
+    def wanted(self) -> Path:
+        """Return the path of the transcript, which is up to date from now on. Safe from any thread."""
+        with self._lock:
+            if self._writer is None:
+                header = self._header
+                about = entries.EntryContext(header.session_id, str(self._run_env.cwd), header.branch, __version__)
+                self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn, self._mirror)
+                self._writer.begin()
+        return self.path
+
+    def of_subagent(self, call_id: str) -> str:
+        """Return the path of the transcript of a call's sub-agent."""
+        return str(subagent_path(self.wanted(), call_id))
+
+    def record(self, event: Event) -> None:
+        """Record an event in the log, then in the transcript."""
+        with self._lock:
+            if self._at_once and self._writer is None:
+                self.wanted()
+            self._log.record(event)
+            if self._writer is not None:
+                self._writer(event)
+
+
+def make_transcript(
+    config: Config,
+    settings: Settings,
+    run_env: RunEnvironment,
+    header: Header,
+    log: SessionLog,
+    warn: Callable[[str], None],
+    mirror: Mirror | None,
+) -> SessionTranscript | None:
+    """Return the transcript of a saved session; None if the settings turn it off.
+
+    mirror: called with the path and the entries of each write, if the options want it.
+    """
+    at_once = settings.transcript == "claude" or config.hosted
+    if settings.transcript == "off" and not at_once:
+        return None
+    mirror = mirror if config.mirror else None
+    return SessionTranscript(log, header, run_env, warn, mirror, at_once=at_once)
+
+
+def read_foreign(config: Config, run_env: RunEnvironment) -> Restored | None:
+    """Return the session to resume, read from a transcript of Claude Code; None if there is none with that ID.
+
+    Raises SessionNotFoundError if it cannot be read, or if it belongs to another folder and is not forked.
+    """
+    path = find_foreign(config.resume or "", run_env, anywhere=config.fork)
+    return reader.read_transcript(path, path.stem) if path is not None else None
+
+
+def find_foreign(text: str, run_env: RunEnvironment, *, anywhere: bool) -> Path | None:
+    """Return the transcript of the session with this ID; see `read_foreign`."""
+    if not is_session_id(text):
+        return None
+    here = project_folder(run_env.env, run_env.home, run_env.cwd)
+    found = sorted(find_transcripts(run_env.env, run_env.home, text), key=lambda path: path.parent != here)
+    if not found or found[0].parent == here or anywhere:
+        return found[0] if found else None
+    where = shorten(reader.working_directory(found[0]) or found[0].parent.name)
+    raise SessionNotFoundError(
+        f"Session {text} belongs to {where}: resume it there; agent --resume {text} --fork-session copies it here"
+    )
+
+
+def message_counts(header: Header, restored: Restored | None, log: SessionLog | None) -> dict[str, int]:
+    """Return the number of messages that the log has at the start, by scope."""
+    if restored is None:
+        return {}
+    copied = log is not None and (bool(restored.uuids) or header.session_id != restored.header.session_id)
+    return {"": len(restored.history)} if copied else restored.counts

@@ -1,0 +1,184 @@
+"""Session values: the header, the state restored from a log, and the entry in a session list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, LeftOut, QuestionAnswered, QuestionAsked
+from agent_cli.kernel.messages import Message, ToolCall
+from agent_cli.kernel.results import Diagnostics, Spent, Usage
+from agent_cli.kernel.window import Compaction, UsageReport
+from agent_tools.record import Value
+from agent_tools.results import TodoItem
+from agent_tools.shell.state import ShellSnapshot
+
+
+class SessionNotFoundError(Exception):
+    """No session, or several of them, match; the message says which."""
+
+
+class Header(Value, tag="Header"):
+    """The first record: the fixed facts of a session.
+
+    system: the whole system prompt, including the environment block.
+    tools: tool names, fixed at the first request.
+    branch: git branch checked out at the start.
+    answered: questions could be answered when it began.
+    small: the model is offered few tools, with short descriptions.
+    """
+
+    session_id: str
+    cwd: str
+    root: str
+    model: str
+    system: str
+    tools: tuple[str, ...]
+    version: str
+    forked_from: str = ""
+    branch: str = ""
+    answered: bool = True
+    small: bool = False
+
+
+class Partial(Value, tag="Partial"):
+    """A piece of an unfinished answer.
+
+    start: its offset in the answer.
+    """
+
+    text: str
+    start: int = 0
+
+
+class Mended(Value, tag="Mended"):
+    """The log was damaged and has been rewritten.
+
+    bad: number of records lost.
+    missing: number of sequence numbers missing at that time.
+    kept: file name of the damaged log.
+    waiting: the session was waiting for the user at that time.
+    """
+
+    bad: int
+    missing: int
+    kept: str
+    waiting: bool = False
+
+
+class WaitingTurn(Value, tag="Waiting"):
+    """A suspended turn: the open calls, the decisions so far, and the state to resume with.
+
+    requests, questions: by call id, for open calls only, including those of sub-agents.
+    decisions, answers: the user's, not carried out yet.
+    edits: decisions that changed the arguments of a call that was then asked about again.
+    asked_at: when the user was last asked.
+    nested: histories of sub-agents, by the id of their Task call.
+    by_model: usage of the turn so far.
+    """
+
+    calls: tuple[ToolCall, ...]
+    requests: dict[str, ApprovalRequested]
+    questions: dict[str, QuestionAsked]
+    decisions: dict[str, ApprovalResolved]
+    answers: dict[str, QuestionAnswered]
+    spent: Spent
+    mode: str
+    grants: tuple[str, ...]
+    saved: dict[str, Any]
+    asked_at: str
+    nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
+    nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
+    nested_shell: dict[str, ShellSnapshot] = {}  # noqa: RUF012 - never changed
+    nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    by_model: dict[str, Usage] = {}  # noqa: RUF012 - never changed
+    edits: dict[str, ApprovalResolved] = {}  # noqa: RUF012 - never changed
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Ids of calls that still need a decision."""
+        return tuple(i for i in (*self.requests, *self.questions) if i not in self.decisions and i not in self.answers)
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """Ids of calls that are decided but not carried out."""
+        return tuple(i for i in (*self.requests, *self.questions) if i in self.decisions or i in self.answers)
+
+
+class Restored(Value):
+    """A session restored from its log.
+
+    last: end of the last turn; None while it runs or if it was cut off.
+    seq, parent: where the log continues.
+    bad: number of records lost since the last repair.
+    waiting: the turn that waits for the user, or for a decision to be carried out.
+    interrupted: a turn that was cut off otherwise.
+    compactions, pins, report, left_out, refusal: the model's view of the history, see `Window`.
+    missing: number of missing sequence numbers, repaired or not.
+    rebuilt: the header was lost and reconstructed from other records.
+    started: ids of open calls that have begun.
+    tokens: context size, from the last model call and estimated since.
+    name: the session's name; "" if it has none.
+    mode: the permission mode of its last turn; "" if the log does not say.
+    plans: versions of the plan, each with the number of messages at that time.
+    counts: numbers of messages in the log, by scope, for `MessageIds`.
+    uuids: those of each message, if they were read from a transcript.
+    """
+
+    header: Header
+    history: tuple[Message, ...]
+    seen: dict[str, str]
+    plan: tuple[TodoItem, ...]
+    usage: Usage
+    last: Diagnostics | None
+    seq: int
+    parent: str
+    created: str
+    updated: str
+    bad: int = 0
+    waiting: WaitingTurn | None = None
+    interrupted: WaitingTurn | None = None
+    model: str = ""
+    shell: ShellSnapshot | None = None
+    compactions: tuple[Compaction, ...] = ()
+    pins: tuple[str, ...] = ()
+    report: UsageReport | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    refusal: str = ""
+    missing: int = 0
+    rebuilt: bool = False
+    started: frozenset[str] = frozenset()
+    tokens: int = 0
+    name: str = ""
+    mode: str = ""
+    plans: tuple[tuple[int, tuple[TodoItem, ...]], ...] = ()
+    counts: dict[str, int] = {}  # noqa: RUF012 - never changed
+    uuids: tuple[tuple[str, ...], ...] = ()
+
+
+class SessionInfo(Value):
+    """An entry of `agent sessions list`.
+
+    stage: see `timeline.Stage`.
+    pending, completed: summaries of calls.
+    name: "" if the session has none.
+    size: bytes on disk.
+    """
+
+    session_id: str
+    cwd: str
+    model: str
+    first_message: str
+    query: str
+    stage: str
+    messages: int
+    cost: float
+    plan: tuple[TodoItem, ...]
+    pending: tuple[str, ...]
+    completed: tuple[str, ...]
+    created: str
+    updated: str
+    name: str = ""
+    branch: str = ""
+    root: str = ""
+    size: int = 0

@@ -1,0 +1,191 @@
+"""Summarize sessions for lists without restoring them, fast enough for hundreds of long logs.
+
+Only the few records that a summary needs are decoded. Damaged lines are skipped; opening the session reports them.
+Also formats the age and size of a session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from agent_cli.kernel.messages import is_synthetic, user_text
+from agent_cli.kernel.session.files import decode_record, read_log, results_size
+from agent_cli.kernel.session.records import Header
+from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.text import shorten
+
+_HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
+_USER_MESSAGE = b'"message":{"type":"UserMessage",'
+_STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
+_DECODED = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+# In records of a model call's usage; a sub-agent's record is inside another one.
+_USAGE = b'"type":"UsageAdded"'
+_TITLE_CHARS = 80
+# Results of turns that did not complete, by terminal reason.
+ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
+
+
+class SessionSummary(Value):
+    """A session in a list.
+
+    first: first words of the user.
+    ended: "done", "failed", "interrupted", "waiting", or "open" if the last turn has not ended.
+    size: bytes of the log and of the results beside it.
+    root, cwd: "" if the header is lost.
+    """
+
+    session_id: str
+    path: Path
+    name: str = ""
+    first: str = ""
+    messages: int = 0
+    cost: float = 0.0
+    reliable: bool = True
+    ended: str = "done"
+    size: int = 0
+    created: str = ""
+    updated: str = ""
+    model: str = ""
+    branch: str = ""
+    root: str = ""
+    cwd: str = ""
+    forked_from: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name, or else its first words."""
+        return self.name or self.first or "(no messages)"
+
+
+def summarize_session(path: Path) -> SessionSummary | None:
+    """Summarize a session; None if the file has no record."""
+    try:
+        data = read_log(path)
+    except OSError:
+        return None
+    found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data) + results_size(path)}
+    messages, cost, reliable = 0, 0.0, True
+    for line in data.split(b"\n"):
+        head = _HEAD.match(line)
+        if head is None:
+            continue
+        kind, time = head[1], head[2].decode("ascii")
+        found.setdefault("created", time)
+        found["updated"] = time
+        if found.get("ended") in ("open", "waiting") and kind in _STATES:
+            # The user was asked in an unfinished turn, and nothing followed.
+            found["ended"] = _STATES[kind]
+        if kind == b"MessageAdded":
+            messages += 1
+            if "first" not in found and _USER_MESSAGE in line[head.end() : head.end() + 200]:
+                text = _data(line).get("message", {}).get("text", "")
+                if not is_synthetic(text):
+                    found["first"] = first_words(text)
+        elif kind in _DECODED:
+            found |= _fields_of(kind, _data(line))
+        if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USAGE in line):
+            used = _usage(_data(line))
+            cost += used.get("cost", 0.0)
+            reliable = reliable and used.get("reliable", True)
+    if "created" not in found:
+        return None
+    return SessionSummary(**found, messages=messages, cost=cost, reliable=reliable)
+
+
+def _usage(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage in a record, also from nested sub-agents; {} for none."""
+    while isinstance(inner := data.get("event"), dict):
+        data = inner
+    used = data.get("usage", {})
+    return used if isinstance(used, dict) else {}
+
+
+def _fields_of(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary fields that a record sets."""
+    if kind == b"TurnStarted":
+        return {"ended": "open", "model": data.get("model", "")}
+    if kind == b"TurnFinished":
+        if data.get("result") == "Suspended":
+            return {"ended": "waiting"}
+        return {"ended": ENDS.get(data.get("diagnostics", {}).get("terminal_reason", ""), "done")}
+    if kind == b"SessionNamed":
+        return {"name": data.get("name", "")}
+    try:
+        header: Header = from_json(Header, data)
+    except DecodeError:
+        return {}
+    names = ("model", "branch", "root", "cwd", "forked_from")
+    return {name: getattr(header, name) for name in names}
+
+
+def _data(line: bytes) -> dict[str, Any]:
+    record = decode_record(line.rstrip(b"\r")) or {}
+    data: dict[str, Any] = record.get("data", {})
+    return data
+
+
+def first_words(text: str) -> str:
+    """Return the beginning of a message, on one line."""
+    return shorten(" ".join(user_text(text)[: 4 * _TITLE_CHARS].split()), _TITLE_CHARS)
+
+
+def session_files(folder: Path) -> list[Path]:
+    """Return the logs in a project's directory, the latest changed first."""
+    try:
+        found = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".jsonl") and is_id(e.name[:-6])]
+    except OSError:
+        return []
+    return [Path(path) for stat, path in sorted(found, key=lambda f: f[0].st_mtime_ns, reverse=True) if stat.st_size]
+
+
+def is_id(name: str) -> bool:
+    """Return True if a file name is a session id; other files are beside the logs."""
+    return len(name) == 36 and not name.strip("0123456789abcdef-")
+
+
+def summarize_sessions(folder: Path) -> Iterator[SessionSummary]:
+    """Yield the sessions of a project, the latest changed first."""
+    for path in session_files(folder):
+        if (found := summarize_session(path)) is not None:
+            yield found
+
+
+def project_folders(state: Path) -> list[Path]:
+    """Return the session directories of all projects."""
+    try:
+        return sorted(Path(e.path) for e in os.scandir(state / "sessions") if e.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def summaries_of_all_projects(state: Path) -> list[SessionSummary]:
+    """Return the sessions of all projects, the latest changed first."""
+    return sorted(
+        (g for f in project_folders(state) for g in summarize_sessions(f)), key=lambda g: g.updated, reverse=True
+    )
+
+
+def age(time: str, now: datetime) -> str:
+    """Format how long ago a record's time was: "5m", "3h", "12d"; "?" if it cannot be parsed."""
+    try:
+        seconds = max(0.0, (now - datetime.fromisoformat(time)).total_seconds())
+    except (ValueError, TypeError):
+        return "?"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def size(count: int) -> str:
+    """Format a byte count in one unit: "812B", "12K", "3.4M"."""
+    if count < 1_000:
+        return f"{count}B"
+    if count < 999_500:
+        return f"{count / 1_000:.0f}K"
+    return f"{count / 1e6:.1f}M" if count < 99_950_000 else f"{count / 1e6:.0f}M"

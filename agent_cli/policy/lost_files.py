@@ -1,0 +1,177 @@
+"""The files that a destructive command removes or overwrites, computed without changing anything."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from agent_cli.policy.find_run import found_by
+from agent_cli.policy.git_reader import Changes, GitReader
+from agent_cli.policy.operands import resolve_operand
+from agent_cli.policy.programs.danger import Danger
+from agent_tools.record import Value
+
+_FIND_SECONDS = 0.3
+_WALK_SECONDS = 0.05
+_MAX_COPIED = 1_000
+
+
+class LostFiles(Value):
+    """Files that are removed, overwritten or changed.
+
+    files: their absolute paths.
+    folders: number of directories that are removed or changed with them.
+    bytes: their size.
+    whole: False if there are more, which were not looked at in time.
+    exact: False if only some of them may be lost: which, is not known.
+    """
+
+    files: tuple[str, ...] = ()
+    folders: int = 0
+    bytes: int = 0
+    whole: bool = True
+    exact: bool = True
+
+
+def removed_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
+    """Return what a command loses that names files: `rm`, `find -delete`, `chmod -R`, `mv`, `>`.
+
+    cwd: the directory that it runs in, or the one that `git -C` leads to. Raises as `GitReader.ask`.
+    """
+    match danger.kind:
+        case "overwrite":
+            return _counted(_overwritten(danger, cwd))
+        case "tree" if danger.names[0] == "git" and danger.names[1] == "rm":
+            paths = [target.path for target in danger.targets(cwd)]
+            tracked = git.ask(cwd, "ls-files", "-z", "--", *paths).split("\0") if paths else []
+            return _counted(os.path.join(cwd, name) for name in tracked if name)
+    paths, deep, exact = acted_on(danger, cwd)
+    return _counted(_below(paths, danger, deep=deep)).replace(exact=exact)
+
+
+def acted_on(danger: Danger, cwd: str) -> tuple[list[str], bool, bool]:
+    """Return the paths that a command removes or changes, whether all below them goes too, and whether that is exact.
+
+    `find` names every file and directory itself, if what it selects can be found out.
+    """
+    deep = danger.kind in ("tree", "attributes")
+    if danger.find is None:
+        return [target.path for target in danger.targets(cwd)], deep, not danger.selective
+    call, action = danger.find
+    found = found_by(call, action, cwd, _FIND_SECONDS)
+    if found is None:
+        return (
+            [resolve_operand(cwd, w.text, follows=bool(call.follows)).path for w in call.starts if not w.why],
+            True,
+            False,
+        )
+    paths = [resolve_operand(cwd, name).entry for name in found if name not in (".", "./")]
+    return paths, deep and action.kind == "run", True
+
+
+def _below(paths: Iterable[str], danger: Danger, *, deep: bool) -> Iterator[str]:
+    """Yield files and directories: those named, and those below. `rm` without -r leaves directories."""
+    for path in paths:
+        try:
+            folder = stat.S_ISDIR(os.lstat(path).st_mode)
+        except OSError:
+            continue
+        if not folder:
+            yield from [path] if danger.names[0] != "rmdir" else []
+        elif deep:
+            yield path
+            for here, folders, names in walk(path):
+                yield from (os.path.join(here, name) for name in (*folders, *names))
+        elif "d" in danger.flags and not os.listdir(path):  # noqa: PTH208
+            yield path
+
+
+def walk(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a directory as `os.walk` does, with links to directories among the files."""
+    for here, folders, files in os.walk(path):
+        links = [name for name in folders if os.path.islink(os.path.join(here, name))]  # noqa: PTH114
+        folders[:] = [name for name in folders if name not in links]
+        yield here, folders, [*files, *links]
+
+
+def _counted(paths: Iterable[str]) -> LostFiles:
+    files: list[str] = []
+    folders = size = 0
+    until = time.monotonic() + _WALK_SECONDS
+    for path in dict.fromkeys(paths):
+        try:
+            state = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISDIR(state.st_mode):
+            folders += 1
+        else:
+            files.append(path)
+            size += state.st_size
+        if time.monotonic() > until:
+            return LostFiles(tuple(files), folders, size, whole=False)
+    return LostFiles(tuple(files), folders, size)
+
+
+def _overwritten(danger: Danger, cwd: str) -> Iterator[str]:
+    """Yield the regular files with content that a redirection, a copy or the like replaces."""
+    below = (path for tree in danger.copied for path in _copied_below(tree, cwd)) if danger.copied else ()
+    for path in (*(target.path for target in danger.targets(cwd)), *below):
+        try:
+            state = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(state.st_mode) and state.st_size:
+            yield path
+
+
+def _copied_below(tree: tuple[str, str], cwd: str) -> Iterator[str]:
+    """Yield the files that a recursive copy may replace. tree: the directory that is copied, and its copy."""
+    source, target = (resolve_operand(cwd, text, follows=True).path for text in tree)
+    if not os.path.isdir(source) or not os.path.isdir(target):  # noqa: PTH112
+        return
+    names = (os.path.join(here, name) for here, _, files in os.walk(source) for name in files)
+    yield from (os.path.join(target, os.path.relpath(name, source)) for name in islice(names, _MAX_COPIED))
+
+
+def uncommitted_changes(danger: Danger, cwd: str, git: GitReader) -> Changes:
+    """Return the uncommitted changes that a git command discards. Raises as `GitReader.ask`."""
+    paths = [w.text for w in danger.words if not w.why] if danger.kind == "restore" else []
+    limit = ["--", *paths] if paths else []
+    match danger.against:
+        case "index":
+            return git.changed(cwd, *limit)
+        case "commit":
+            return git.changed(cwd, "HEAD", "--diff-filter=a", *limit)
+        case "staged":
+            # It gives up if a file has further changes that are not staged.
+            staged = git.changed(cwd, "--cached", "HEAD", *limit)
+            clash = set(staged.files) & set(git.changed(cwd, *limit).files)
+            return Changes(()) if clash else staged
+        case "nothing":
+            return Changes(())
+    return git.changed(cwd, "HEAD", *limit)
+
+
+def cleaned_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
+    """Return the untracked files that `git clean` deletes. Raises as `GitReader.ask`."""
+    which = ["--others", *(f"--exclude={pattern}" for pattern in danger.excluded)]
+    if "X" in danger.flags:
+        which += ["--ignored", "--exclude-standard"]
+    elif "x" not in danger.flags:
+        which.append("--exclude-standard")
+    paths = [w.text for w in danger.words if not w.why]
+    # With paths, directories are entered without -d, too.
+    if "d" not in danger.flags and not paths:
+        which.append("--directory")
+    found = [name for name in git.ask(cwd, "ls-files", "-z", *which, "--", *paths).split("\0") if name]
+    nested = [
+        os.path.join(cwd, name)
+        for name in found
+        if name.endswith("/") and os.path.lexists(os.path.join(cwd, name, ".git"))
+    ]
+    inside = [path for folder in nested if "2" in danger.flags for path in _below([folder], danger, deep=True)]
+    return _counted([*(os.path.join(cwd, name) for name in found if not name.endswith("/")), *inside])

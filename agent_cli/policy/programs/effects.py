@@ -1,0 +1,64 @@
+"""What a command touches beyond its own name, and what a command that only reads reads."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from agent_cli.policy.programs.find import Follows
+from agent_cli.policy.shell.words import Word
+from agent_tools.record import Value
+
+# A name on another machine, as rsync, scp and git have it.
+REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
+TouchKind = Literal[
+    "read", "tree", "write", "into", "remove", "run", "names", "unpack", "listed", "link", "attributes", "maybe"
+]
+
+
+class FileRead(Value):
+    """A path that is read.
+
+    what: "names" (sizes, dates, file names), "content", "tree" (all content below), "tracked" (the content of all files
+        below that git tracks), or "listing" if only the names that a glob expands to are shown.
+    hidden: which hidden files of a tree are read; "typed" for those with an extension.
+    only: name patterns of the files that are read, if restricted.
+    without: name patterns of files that are not read.
+    closed: name patterns of directories that are not entered.
+    follows: links below a tree are followed.
+    split: the names of a tree come as text that is split at blanks.
+    """
+
+    path: str
+    what: Literal["names", "content", "tree", "tracked", "listing"] = "content"
+    hidden: Literal["all", "typed", "none"] = "all"
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    follows: bool = False
+    split: bool = False
+
+
+class Touch(Value):
+    """One effect of a command beyond its own name.
+
+    kind: "read" a file, "tree" a directory with everything below, "write", "into" a directory under any names,
+        "remove", "attributes": mode or owner, "run": it runs, sends or destroys something because of the option or
+        subcommand `word`, "names" and "unpack" if it writes files that only a patch or an archive names, "listed" if it
+        reads files that a list names, "link" for the target of a link, or "maybe" for the value of an unlisted option,
+        which may be a file.
+    where: directory of a link, the one unpacked into, or the one that listed names start from.
+    follows: whether the program acts on the target of a link: of one that is named, or also of those below. It is only
+        needed for "remove"; all other kinds act on the target of a link that is named.
+    selective: of "remove", only some of what is below a directory.
+    replaces: of "write", what the file held before is lost.
+    starts: of "run", another program may be started, which a deny rule could name.
+    """
+
+    kind: TouchKind
+    word: Word
+    where: Word = Word(".")
+    follows: Follows = ""
+    selective: bool = False
+    replaces: bool = False
+    starts: bool = False

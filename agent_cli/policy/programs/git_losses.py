@@ -1,0 +1,243 @@
+"""What git commands lose: uncommitted, unpushed, or not stored anywhere else.
+
+What is known to lose nothing passes; everything else is a danger, also what nothing is known of.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from agent_cli.policy.programs.danger import Against, Danger, DangerKind
+from agent_cli.policy.programs.git import GIT_RUNNERS, split_git
+from agent_cli.policy.shell.words import SimpleCommand, Word
+
+# Subcommands that lose nothing, whatever their options are, but for those below.
+_LOSES_NOTHING = frozenset(
+    "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap "
+    "check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree "
+    "config count-objects credential describe diagnose diff diff-files diff-index diff-pairs diff-tree difftool "
+    "fast-export fetch fetch-pack fmt-merge-msg for-each-ref format-patch fsck gc get-tar-commit-id grep hash-object "
+    "help history hook index-pack init init-db interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo "
+    "mailsplit "
+    "merge merge-base merge-file merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes pack-objects "
+    "pack-refs patch-id pull push range-diff read-tree rebase reflog remote repack replace request-pull rerere reset "
+    "restore rev-list rev-parse revert rm send-email shortlog show show-branch show-index show-ref sparse-checkout "
+    "stage "
+    "stash status stripspace submodule subtree switch symbolic-ref tag unpack-file unpack-objects update-index "
+    "update-server-info var verify-commit verify-pack verify-tag version whatchanged worktree write-tree maintenance "
+    "update-ref prune prune-packed".split()
+)
+# Words of a subcommand with which it forgets commits, refs or stored work.
+_FORGETS: dict[str, tuple[str, ...]] = {
+    "reflog": ("expire", "delete", "drop"),
+    "notes": ("remove", "prune"),
+    "rerere": ("clear", "forget", "gc"),
+    "remote": ("remove", "rm", "prune"),
+    "worktree": (),
+    "lfs": ("prune",),
+    "submodule": ("deinit",),
+    "replace": ("-d", "--delete"),
+    "bundle": (),
+}
+# Options with which an operation in progress, and what was resolved in it, is thrown away.
+_ABANDONS = frozenset(("--abort", "--skip", "--quit"))
+_OPERATIONS = frozenset("merge rebase cherry-pick revert am".split())
+
+
+def git_dangers(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
+    """Yield what a git command loses. words: those after `git`."""
+    found = split_git(words)
+    if not found.subcommand or any(w.why or w.pattern for w in words[: len(words) - len(found.rest)]):
+        return
+    name, rest, texts, folder = found.subcommand, found.rest, found.texts, found.folder
+    part = part if found.known else part.replace(cwds=None)
+
+    def danger(kind: DangerKind, *names: str, words: tuple[Word, ...] = (), flags: str = "") -> Danger:
+        return Danger(part, kind, ("git", name, *names), words, folder=folder, flags=frozenset(flags))
+
+    if name == "reset" and (flag := _flag(rest, "", "--hard", "--merge", "--keep")):
+        against: Against = {"--merge": "staged", "--keep": "nothing"}.get(flag, "HEAD")  # type: ignore[assignment]
+        yield danger("reset", flag, words=_operands(rest)).replace(against=against)
+    elif name == "clean" and not _has_option(rest, "n", "--dry-run"):
+        flags = "".join(letter for letter in "dxX" if _has_option(rest, letter))
+        flags += "2" * (sum(w.text.count("f") for w in rest if re.fullmatch(r"-\w+", w.text)) > 1)
+        excluded = tuple(_values(rest, "e", "--exclude"))
+        yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags).replace(excluded=excluded)
+    elif name in ("checkout", "switch"):
+        yield from _moved_branch(danger, rest, "BC", ("--force-create",))
+        # Behind b, B, c and C stands the name of a branch.
+        if flag := _flag(rest, r"-[adlmpqt]*f\w*", "--force", "--discard-changes"):
+            yield danger("restore", flag)
+        elif name == "checkout":
+            yield from _checkout(danger, part, rest, folder)
+    elif name == "restore" and not (_has_option(rest, "S", "--staged") and not _has_option(rest, "W", "--worktree")):
+        against = "HEAD" if _has_option(rest, "S", "--staged") else "index"
+        yield danger("restore", words=_operands(rest, ("-s", "--source"))).replace(against=against)
+    elif name == "stash" and texts[:1] in (["drop"], ["clear"]):
+        yield danger("stash", texts[0], words=_operands(rest[1:]))
+    elif name == "branch" and (
+        _has_option(rest, "D") or (_has_option(rest, "d", "--delete") and _has_option(rest, "f", "--force"))
+    ):
+        yield danger("branch", "-D" if _has_option(rest, "D") else "--force", words=_operands(rest))
+    elif name == "branch" and _flag(rest, r"-[qvra]*[fMC]\w*", "--force"):
+        yield from _moved_branch(danger, rest, "fMC", ("--force",))
+    elif name == "checkout-index" and (flag := _flag(rest, r"-[anqu]*f\w*", "--force")):
+        yield danger("restore", flag, words=_operands(rest)).replace(against="index")
+    elif name == "read-tree" and (flag := _flag(rest, "", "--reset")):
+        yield danger("restore", flag)
+    elif name == "rm" and "--cached" not in texts and (flag := _flag(rest, r"-[nqr]*f\w*", "--force")):
+        yield danger("tree", flag, words=_operands(rest))
+    elif name == "worktree" and texts[:1] == ["remove"] and (flag := _flag(rest, r"-f+", "--force")):
+        yield danger("tree", flag, words=_operands(rest[1:]))
+    elif name == "push":
+        yield from _push(danger, rest)
+    else:
+        yield from _forgotten(danger, name, rest)
+
+
+def _checkout(danger: Callable[..., Danger], part: SimpleCommand, rest: tuple[Word, ...], at: str) -> Iterator[Danger]:
+    """Yield a checkout of files, which replaces them by those of the index or, if it names one, of a commit."""
+    texts = [w.text for w in rest]
+    if "--" in texts:
+        before, after = rest[: texts.index("--")], rest[texts.index("--") + 1 :]
+        against: Against = "commit" if _operands(before) else "index"
+        if after:
+            yield danger("restore", "--", words=after).replace(against=against)
+        return
+    operands = _operands(rest, ("-b", "-B", "--orphan"))
+    if any(re.match(r"-[bB]|--orphan|--track|-t$", text) for text in texts) or not operands:
+        return
+    # A name that is also that of a file means a branch first, and the file only if there is no such branch.
+    there = [
+        w
+        for w in operands
+        if w.text in (".", "..") or any(os.path.lexists(os.path.join(cwd, at, w.text)) for cwd in part.cwds or ())
+    ]
+    if len(operands) > 1 or there:
+        words = operands if operands[0] in there else operands[1:]
+        name = "." if "." in texts else words[0].text
+        yield danger("restore", name, words=words).replace(against="index" if words is operands else "commit")
+
+
+def _values(words: tuple[Word, ...], letter: str, long: str) -> Iterator[str]:
+    """Yield the values of an option, in its word or the next."""
+    for word, following in zip(words, (*words[1:], Word("")), strict=True):
+        if word.text in (f"-{letter}", long):
+            yield following.text
+        elif word.text.startswith((f"-{letter}", f"{long}=")):
+            yield word.text.removeprefix(f"{long}=").removeprefix(f"-{letter}")
+
+
+def _push(danger: Callable[..., Danger], rest: tuple[Word, ...]) -> Iterator[Danger]:
+    """Yield a push that replaces or deletes remote work."""
+    operands = _operands(rest, ("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
+    texts = [w.text for w in rest]
+    deletes = _flag(rest, r"-[46fnquv]*d\w*", "--delete", "--prune")
+    deletes = deletes or next((t for t in texts if re.fullmatch(r":[^:]+", t)), "")
+    if deletes:
+        yield danger("unpush", deletes, words=operands)
+        return
+    plus = next((t for t in texts if t.startswith("+")), "")
+    mirrors = _flag(rest, "", "--mirror")
+    forced = mirrors or _flag(rest, r"-[46dnquv]*f\w*", "--force", "--force-with-lease", "--force-if-includes") or plus
+    if forced:
+        yield danger("push", forced, words=operands, flags="m" if mirrors else "")
+
+
+def _forgotten(danger: Callable[..., Danger], name: str, rest: tuple[Word, ...]) -> Iterator[Danger]:
+    """Yield commands that forget commits which only a reflog or one name still has, and all that are not known."""
+    texts = [w.text for w in rest]
+    verb = next((word for word in _FORGETS.get(name, ()) if word in texts), "")
+    if name == "filter-branch" or not (name in _LOSES_NOTHING or name in GIT_RUNNERS or name.startswith("-")):
+        yield danger("unknown")
+    elif verb:
+        kind: DangerKind = "history" if name == "reflog" else "unknown"
+        yield danger(kind, verb)
+    elif name == "gc" and (flag := _flag(rest, "", "--prune")) and "never" not in flag:
+        yield danger("history", flag)
+    elif name == "prune" and not _has_option(rest, "n", "--dry-run"):
+        yield danger("history")
+    elif name == "repack" and _has_option(rest, "a") and _has_option(rest, "d"):
+        yield danger("history", "-ad" if "-ad" in texts else "-d")
+    elif name == "update-ref":
+        flag = _flag(rest, r"-d", "--stdin")
+        yield danger("ref", *([flag] if flag else []), words=_operands(rest, ("-m",))[:1])
+    elif name == "tag" and (flag := _flag(rest, r"-[a-z]*[df]", "--delete", "--force")):
+        yield danger("ref", flag, words=_operands(rest, ("-m", "-F", "-u")))
+    elif name in ("fetch", "pull"):
+        forced = next((w.text for w in rest if w.text.startswith("+")), "")
+        forced = forced or (_flag(rest, r"-[a-z]*f", "--force") if any(":" in w.text for w in _operands(rest)) else "")
+        if forced:
+            refs = tuple(Word(w.text.rpartition(":")[2]) for w in _operands(rest) if ":" in w.text)
+            yield danger("ref", forced, words=refs)
+    elif name in _OPERATIONS and (flag := next((t for t in texts if t in _ABANDONS), "")):
+        yield danger("reset", flag)
+
+
+def _moved_branch(
+    danger: Callable[..., Danger], rest: tuple[Word, ...], letters: str, long: tuple[str, ...]
+) -> Iterator[Danger]:
+    """Yield an option that moves a branch away from commits that nothing else may have."""
+    for at, word in enumerate(rest):
+        if re.fullmatch(rf"-[a-z]*[{letters}]\w*", word.text) or word.text.partition("=")[0] in long:
+            names = [w for w in rest[at + 1 :] if not w.text.startswith("-")][:1]
+            yield danger("ref", word.text, words=tuple(names))
+            return
+
+
+def _has_option(words: Iterable[Word], letters: str, *long: str) -> bool:
+    """Return True if an option is given, by its letter in a cluster, its long name or a prefix of that."""
+    for word in words:
+        text = word.text
+        if text == "--":
+            return False
+        if re.fullmatch(r"-[A-Za-z0-9]+", text) and set(text[1:]) & set(letters):
+            return True
+        if len(text) > 3 and any(option.startswith(text.partition("=")[0]) for option in long if text[:2] == "--"):
+            return True
+    return False
+
+
+def _flag(words: Iterable[Word], letters: str, *long: str) -> str:
+    """Return the first option that is one of these, as it is written; "" for none.
+
+    letters: a pattern of clusters. git takes any beginning of a long name that is no other's.
+    """
+    for word in words:
+        text = word.text
+        if text == "--":
+            return ""
+        name = text.partition("=")[0]
+        abbreviated = text[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in long)
+        if abbreviated or (letters and re.fullmatch(letters, text)):
+            return text
+    return ""
+
+
+def _operands(words: Iterable[Word], valued: Iterable[str] = ()) -> tuple[Word, ...]:
+    found, plain, skip = [], False, False
+    for word in words:
+        if skip:
+            skip = False
+        elif plain or not word.text.startswith("-") or word.text == "-":
+            found.append(word)
+        elif word.text == "--":
+            plain = True
+        else:
+            skip = word.text in valued
+    return tuple(found)
+
+
+def stashes(part: SimpleCommand) -> bool:
+    """Return True for `git stash` that takes changes out of the work tree."""
+    words = part.texts
+    return words[:2] == ("git", "stash") and (words[2:3] == () or words[2] in ("push", "save") or words[2][0] == "-")
+
+
+def stash_flags(part: SimpleCommand) -> frozenset[str]:
+    """Return "u" and "d" if a stash includes untracked files, and "x" if also ignored ones."""
+    if _has_option(part.words[2:], "a", "--all"):
+        return frozenset("udx")
+    return frozenset("ud" if _has_option(part.words[2:], "u", "--include-untracked") else "")

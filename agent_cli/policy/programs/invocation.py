@@ -1,0 +1,304 @@
+"""What one simple command does, worked out once from its words and its program's row.
+
+Every question is asked of the same value: what a rule for it reaches, whether a deny rule could apply, whether it only
+reads, what it touches and loses, what it needs that the sandbox lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Literal
+
+from agent_cli.policy.programs import git
+from agent_cli.policy.programs.arguments import Arguments, GivenOption
+from agent_cli.policy.programs.effects import Touch
+from agent_cli.policy.programs.find import COMPARED, read_find
+from agent_cli.policy.programs.parsing import parse_words
+from agent_cli.policy.programs.reads import Reads, reads_of
+from agent_cli.policy.programs.row import Row
+from agent_cli.policy.programs.table import find_row, program_name, row_of
+from agent_cli.policy.shell.words import SimpleCommand, Word
+from agent_tools.lazy import lazy_pattern
+
+# Words that after yarn and pnpm are no program, as they are after npx. "r" runs one.
+_SUBCOMMANDS = frozenset(
+    "add audit build cache config create deploy fetch import info init install i link list ls outdated pack "
+    "patch prune publish rebuild remove rm run set store test t unlink un update up upgrade version view why workspace "
+    "workspaces".split()
+)
+# Subcommands of git whose next word says what they do.
+_GIT_NESTED = frozenset("submodule bisect worktree config bundle stash remote reflog notes sparse-checkout".split())
+_URL = lazy_pattern(r"https?://(?:[^/@\s]*@)?([^/:\s]+)", re.I)
+_REMOTE = lazy_pattern(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
+_TRANSFERS = frozenset("curl wget http https xh".split())
+
+
+@lru_cache(maxsize=1024)
+def invocation(part: SimpleCommand) -> Invocation:
+    """Return the invocation of a simple command."""
+    return Invocation(part)
+
+
+class Invocation:
+    """One command of a line.
+
+    words: its words, or those of the program that `npx`, `uv run`, `python -m` and the like start.
+    runner: the words of such a starter; () without one.
+    """
+
+    def __init__(self, part: SimpleCommand) -> None:
+        self.part = part
+        self.words: tuple[Word, ...] = ()
+        self.runner: tuple[Word, ...] = ()
+        if part.words and not part.words[0].why:
+            self.words = started_command(part.words)
+            self.runner = part.words[: len(part.words) - len(self.words)]
+
+    @property
+    def name(self) -> str:
+        """The usual name of the program; "" if it is not known."""
+        return program_name(self.words[0].text) if self.words else ""
+
+    @property
+    def row(self) -> Row | None:
+        """The row of the program; None if nothing is known of it."""
+        return find_row(self.words[0].text) if self.words else None
+
+    @property
+    def is_known(self) -> bool:
+        """True if it is known what the program touches."""
+        return self.name in ("git", "find") or (self.row is not None and not self.row.partly)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """The arguments, parsed by the row."""
+        return parse_words(self.row or row_of(""), self.words[1:])
+
+    @cached_property
+    def touches(self) -> tuple[Touch, ...]:
+        """What it touches; nothing for an unknown program."""
+        if not self.words:
+            return ()
+        found = [*self._of_runner(), *self._of_program()]
+        return tuple(_from_input(touch, self.part) for touch in found)
+
+    def _of_runner(self) -> Iterator[Touch]:
+        """Yield effects of the options of `npx`, `uv run` and the like.
+
+        The last may have the next word as its value. That word is then taken for the program,
+            which is what it is after most options.
+        """
+        if len(self.runner) > 1:
+            row = row_of(self.runner[0].text)
+            yield from option_effects(parse_words(row, [*self.runner[1:], self.words[0]]).options, row)
+
+    def _of_program(self) -> Iterator[Touch]:
+        words, row = self.words[1:], self.row
+        if self.name == "git":
+            yield from self._unknown_verb(2)
+            yield from git.git_effects(words)
+        elif self.name == "find":
+            yield from _find_effects(words)
+        elif row is not None:
+            yield from self._unknown_verb(row.subcommands)
+            if not row.own:
+                yield from option_effects(self.arguments.options, row)
+            yield from row.effects(self.arguments) if row.effects is not None else _operand_effects(row, self.arguments)
+
+    def _unknown_verb(self, left: int) -> Iterator[Touch]:
+        """Yield a glob that stands where a program expects a verb: a file's name could be any of its verbs."""
+        for word in self.words[1:]:
+            if not left:
+                return
+            if word.pattern and (not word.text.startswith("-") or self.name in ("tar", "bsdtar")):
+                yield Touch("run", word)
+                return
+            if not word.text.startswith("-"):
+                left = 0 if self.name == "git" and left == 2 and word.text not in _GIT_NESTED else left - 1
+
+    @cached_property
+    def reads(self) -> Reads:
+        """What it reads if it only reads, judged by its known words; otherwise why it does more."""
+        return reads_of(self.part.program, [word for word in self.part.words[1:] if not word.why])
+
+    @property
+    def only_reads(self) -> bool:
+        """True if it only reads, judging by its words."""
+        return not isinstance(self.reads, str)
+
+    @property
+    def network(self) -> Literal["", "maybe", "yes"]:
+        """Whether it uses the network: "yes" if it cannot work without one, "maybe" if its downloads may be cached."""
+        part = self.part
+        if not part.words:
+            return "yes" if any(r.kind == "network" for r in part.redirects) else ""
+        name, words = os.path.basename(part.words[0].text), part.words[1:]
+        if name in ("npx", "pnpx", "bunx") and _is_local(part):
+            return ""
+        if name == "git" and git.git_needs_network(words):
+            return "yes"
+        row = find_row(name) or row_of("")
+        if name in ("python", "python3") and part.texts[1:3] == ("-m", "pip"):
+            return "yes"
+        verbs = _verbs(part)
+        if any(r.kind == "network" for r in part.redirects):
+            return "yes"
+        if _stays(part, row):
+            return ""
+        # Without a subcommand yarn installs.
+        installs = bool((verbs | _options(part)) & set(row.network)) or (name == "yarn" and not verbs)
+        return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds) else ""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that it would contact; () if they are unknown."""
+        name = os.path.basename(self.part.words[0].text)
+        if name in ("python", "python3"):
+            name = "pip"
+        if name in _TRANSFERS:
+            found = [m[1].lower() for word in self.part.texts[1:] if (m := _URL.match(word))]
+            plain = [w for w in self.part.texts[1:] if not w.startswith("-")]
+            return tuple(found) if found and len(found) == len(plain) else ()
+        return tuple(row_of(name).hosts)
+
+    def outside_reason(self) -> str:
+        """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not."""
+        name, words = os.path.basename(self.part.program), self.part.texts[1:]
+        row, verbs = row_of(name), _verbs(self.part)
+        if row.outside:
+            return "" if _stays(self.part, row) else row.outside
+        if name == "rsync" and any(_REMOTE.match(word) for word in words):
+            return next(iter(row_of("ssh").outside.splitlines()), "")
+        verbs |= _options(self.part)
+        return next((why for why, names in row.outside_verbs.items() if verbs & set(names.split())), "")
+
+    def starts_unseen(self) -> Iterator[tuple[str, str]]:
+        """Yield descriptions of what may start another program, each with the word that an allow rule would name."""
+        if self.name == "git":
+            yield from git.starts_unseen(self.words[1:])
+            return
+        for touch in self.touches:
+            if touch.kind == "run" and touch.starts:
+                name = program_name(self.part.words[0].text)
+                yield f"{name} with {touch.word.text}, which may run other commands,", touch.word.text
+
+
+def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
+    runner = os.path.basename(words[0].text)
+    verbs = row_of(runner).starts_after
+    if not verbs:
+        return words
+    first = words[1].text if len(words) > 1 else ""
+    size = 2 if first in verbs else 1 if {"*", "?", f"={first}"} & set(verbs) else 0
+    rest = words[size:]
+    # Skip options of the runner that have no value of their own.
+    while size and rest and rest[0].text.startswith("-"):
+        rest = rest[1:]
+    if size == 1 and "?" in verbs and rest:
+        if rest[0].text in verbs:
+            rest = rest[1:]
+        elif rest[0].text in _SUBCOMMANDS:
+            return words
+    return rest if size and rest and not (rest[0].why or rest[0].pattern) else words
+
+
+def offered_verbs(program: str) -> list[tuple[str, ...]]:
+    """Return the subcommands of a program for which a rule with any arguments is offered; () for the program itself."""
+    offers = git.OFFERED if program_name(program) == "git" else row_of(program).offers
+    return [() if verb == "*" else tuple(verb.split()) for verb in offers]
+
+
+def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
+    """Yield the effects of options alone."""
+    for option in options:
+        if option.role in ("run", "act", "steer"):
+            if option.role != "steer" or not row.reads_only:
+                starts = option.role == "run" and option.name in row.starts.split()
+                yield Touch("run", Word(option.name), starts=starts)
+            # What is run is often read from a file, which rules may cover.
+            yield from [Touch("read", option.value)] if option.role != "act" and option.value.text else []
+        elif option.role == "write":
+            yield Touch("write", option.value, replaces=not row.partly)
+        elif option.role in ("into", "read", "maybe"):
+            yield Touch(option.role, option.value)
+
+
+def _operand_effects(row: Row, found: Arguments) -> Iterator[Touch]:
+    """Yield the effects of operands whose meaning the row says."""
+    deep = "*" in row.tree or found.has(*row.tree)
+    read: Literal["tree", "read"] = "tree" if deep else "read"
+    operands = found.operands
+    match row.operands:
+        case "first":
+            yield from (Touch("write" if n == 0 else read, w, replaces=n == 0) for n, w in enumerate(operands))
+        case "second":
+            yield from (Touch("write" if n == 1 else read, w, replaces=n == 1) for n, w in enumerate(operands))
+        case "skip":
+            yield from (Touch("write", w) for w in operands[1:])
+        case "rewrite":
+            for word in operands:
+                yield Touch("read", word)
+                yield Touch("write", word)
+        case "write":
+            yield from (Touch("write", w) for w in operands)
+        case "remove":
+            yield from (Touch("remove", w, follows=row.follows) for w in operands)
+        case "content" | "read":
+            yield from (Touch(read, w) for w in operands)
+        case _ if row.operands == "maybe" or row.partly:
+            yield from (Touch("maybe", w) for w in operands)
+
+
+def _find_effects(words: Sequence[Word]) -> Iterator[Touch]:
+    call = read_find(words)
+    for term in call.terms:
+        if term.kind == "delete":
+            yield Touch("run", Word(term.name))
+            yield from (Touch("remove", w, follows=call.follows, selective=call.narrow) for w in call.starts)
+        elif term.kind == "file":
+            yield from (Touch("write", w, replaces=True) for w in term.values[:1])
+        elif term.kind == "run":
+            yield from (Touch("tree", w) for w in call.starts)
+    # Also options that are not among the terms.
+    for word, value in pairwise(words):
+        if word.text in ("-files0-from", "-samefile", *COMPARED):
+            yield Touch("read", value)
+
+
+def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
+    """Resolve a patch or archive read from a redirection to that file."""
+    files = [r for r in part.redirects if r.kind == "read"]
+    if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
+        return touch
+    return touch.replace(word=Word(files[0].target))
+
+
+def _verbs(part: SimpleCommand) -> set[str]:
+    """Return the subcommand as rows name it: by its first word, and by two with a colon between them."""
+    plain = [word for word in part.texts[1:] if not word.startswith("-")]
+    return {":".join(plain[:n]) for n in (1, 2) if plain}
+
+
+def _options(part: SimpleCommand) -> set[str]:
+    return {word for word in part.texts[1:] if word.startswith("-")}
+
+
+def _stays(part: SimpleCommand, row: Row) -> bool:
+    """Return True for a subcommand, or an option in its place, that needs neither a network nor a place outside."""
+    return bool((_verbs(part) | set(part.texts[1:2])) & set(row.local))
+
+
+def _is_local(part: SimpleCommand) -> bool:
+    """Return True if npx need not download its program: an option says so, or the project has it."""
+    words = part.texts[1:]
+    if any(w in ("--no-install", "--no", "--offline") for w in words):
+        return True
+    program = next((w for w in words if not w.startswith("-")), "")
+    return bool(program and part.cwds) and all(
+        os.path.lexists(os.path.join(cwd, "node_modules/.bin", program)) for cwd in part.cwds or ()
+    )

@@ -1,0 +1,473 @@
+"""The inline application of a session: it draws on the main thread, the work runs on another.
+
+Finished lines are written above and never touched again. The live region below shows what is unfinished: the end of an
+answer, running calls, the plan, queued messages, the status, a question's bar, the input line, a menu, the toolbar.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, TextIO
+
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import BaseStyle, DynamicStyle
+
+from agent_cli.kernel.events import MessageAdded
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.shells.terminal.app.input_line import InputLine
+from agent_cli.shells.terminal.app.key_reader import NEWLINE, KeyReader
+from agent_cli.shells.terminal.app.keys import Controls, make_keys
+from agent_cli.shells.terminal.app.layout import (
+    Line,
+    Marker,
+    above,
+    below_input,
+    make_layout,
+    max_input_rows,
+    panel_rows,
+    style_of,
+)
+from agent_cli.shells.terminal.app.output import AtomicOutput, BackgroundQuestion, InlineApp
+from agent_cli.shells.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
+from agent_cli.shells.terminal.app.question_panel import OpenDialog, QuestionPanel
+from agent_cli.shells.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
+from agent_cli.shells.terminal.editor import show_in_pager
+from agent_cli.shells.terminal.key_map import KeyMap
+from agent_cli.shells.terminal.render.ansi import (
+    ATTENTION,
+    ATTENTION_SECONDS,
+    RESTORE_TITLE,
+    SAVE_TITLE,
+    title_sequence,
+    with_links,
+)
+from agent_cli.shells.terminal.render.console import wrap_words
+from agent_cli.shells.terminal.render.theme import TRUE_COLOR, Colors, Palette
+from agent_cli.shells.terminal.render.transcript import Transcript, user_bar
+from agent_cli.shells.terminal.slash import ExitRequestedError
+from agent_tools.cancel import CancelledError
+
+FRAME_SECONDS = 1 / 15
+HANDLE_SECONDS = 0.008
+PANEL_SECONDS = 0.5  # between redraws of an open panel that stays
+WARM_UP_SECONDS = 0.4  # after the first prompt, until the answer renderer is imported
+_DEPTHS = {
+    0: ColorDepth.DEPTH_1_BIT,
+    16: ColorDepth.DEPTH_4_BIT,
+    256: ColorDepth.DEPTH_8_BIT,
+    TRUE_COLOR: ColorDepth.DEPTH_24_BIT,
+}
+
+
+def _import_renderer() -> None:
+    """Import the answer renderer in the background, so that no key waits for it."""
+    threading.Thread(target=import_module, args=("agent_cli.shells.terminal.render.markdown",), daemon=True).start()
+
+
+class TerminalApp:
+    """The screen. `run` owns the terminal until the user leaves."""
+
+    def __init__(
+        self,
+        session: ScreenSession,
+        transcript: Transcript,
+        line: InputLine,
+        screen: AtomicOutput,
+        colors: Colors,
+        *,
+        look: Appearance = DEFAULT_APPEARANCE,
+        key_map: KeyMap | None = None,
+        terminal: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.session, self.transcript, self.line = session, transcript, line
+        self.look, self.clock, self.colors = look, clock, colors
+        self.bridge = EventQueue(self._wake)
+        self.worker = Worker(self.bridge)
+        self.queued: list[str] = []
+        self.questions = QuestionPanel(self, clock)
+        self.busy = self.stopping = self.leaving = False
+        self.marker = Marker(self, look.markers)
+        self._background = BackgroundQuestion(colors, clock, self.draw_soon)
+        self._frame_at = 0.0
+        self._frame_planned = False
+        self._lines: list[str] = []
+        self._extra = self.hint = self._task = ""
+        self.panel: Panel | None = None
+        self._panel_keys = 0
+        self.app: InlineApp = InlineApp(
+            screen,
+            KeyReader(terminal or sys.stdin, clock),
+            reflow=look.reflow,
+            layout=make_layout(
+                line,
+                self._above,
+                lambda: panel_rows(self),
+                lambda: below_input(self),
+                lambda: max_input_rows(screen.get_size().rows, open_question=self.questions.ask is not None),
+                lambda: self.app.frame_number,
+            ),
+            style=DynamicStyle(self._style),
+            key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
+            editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
+            color_depth=_DEPTHS[colors.palette.depth],
+        )
+        self.app.key_processor.after_key_press += self._after_key
+
+    def run(self, first: Callable[[], None] | None = None) -> None:
+        """Own the terminal until the user leaves. first: job to start with."""
+        self.worker.start()
+        if first is not None:
+            self._work(first)
+        try:
+            self.app.run(pre_run=self._start)
+        except EOFError:
+            pass  # end of input: the user has left
+        finally:
+            if self.look.title:
+                self.app.screen.write_raw(RESTORE_TITLE)
+                self.app.screen.flush()
+            self.queued.clear()
+            self.leaving = True
+            if self.busy and not self.questions.defer():
+                self.interrupt()
+            self.worker.stop(self._drain)
+        if self.worker.failed is not None:
+            raise self.worker.failed
+
+    def take_rest(self) -> list[str]:
+        """Return lines that were finished too late to be drawn."""
+        lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        return lines
+
+    def _start(self) -> None:
+        assert self.app.loop is not None
+        self.app.key_processor.feed_multiple(self.app.reader.read_typed_ahead())
+        self.transcript.writer.mark_printed()
+        self._extra = SAVE_TITLE + self._title() if self.look.title else ""
+        if self.look.ask_background and self.palette.depth:
+            self._extra += self._background.ask(self.app.reader.answers)
+        if self.look.ask_paste:
+            self._extra += self.app.reader.ask_paste()
+        self.draw_soon()
+        self.app.loop.call_later(WARM_UP_SECONDS, _import_renderer)
+        # Starts the timer for work that began before the loop.
+        self.marker.tick()
+
+    def _style(self) -> BaseStyle:
+        return style_of(self.palette)
+
+    @property
+    def palette(self) -> Palette:
+        """The colours now."""
+        return self.colors.palette
+
+    def change_appearance(self, **changes: Any) -> None:
+        """Change the appearance; from any thread."""
+        self.look = self.look.replace(**changes)
+
+        def change() -> None:
+            self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
+            # A search leaves vi in navigation mode.
+            self.app.vi_state.reset()
+            self.draw_soon()
+
+        self.soon(change)
+
+    def soon(self, run: Callable[[], object]) -> None:
+        """Run on the drawing thread; from any thread. Dropped once the application is over."""
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(run)
+
+    def _drain(self) -> None:
+        while (item := self.bridge.take()) is not None:
+            self._handle(item)
+
+    def _wake(self) -> None:
+        self.soon(self.draw_soon)
+
+    def draw_soon(self) -> None:
+        """Schedule a redraw: once per frame, immediately after a pause."""
+        if not self._frame_planned and self.app.loop is not None:
+            self._frame_planned = True
+            self.app.loop.call_later(max(0.0, self._frame_at + FRAME_SECONDS - self.clock()), self._tick)
+
+    def draw_now(self) -> None:
+        """Draw once the key that is handled now has had its effect."""
+        if self.app.loop is not None:
+            self.app.loop.call_soon(self._frame)
+
+    def _tick(self) -> None:
+        """Handle pending items for at most a slice of time, so that keys never wait, and draw."""
+        loop = self.app.loop
+        if loop is None:
+            return  # the application is over
+        if self.app.away:
+            loop.call_later(0.05, self._tick)
+            return
+        self._frame_planned = False
+        until = time.monotonic() + HANDLE_SECONDS
+        while time.monotonic() < until and (item := self.bridge.take()) is not None:
+            self._handle(item)
+        if self.bridge.empty or self.clock() >= self._frame_at + 2 * FRAME_SECONDS:
+            self._frame()
+            if not self.bridge.empty:
+                self.draw_soon()
+        else:
+            self._frame_planned = True
+            loop.call_soon(self._tick)
+
+    def _frame(self) -> None:
+        self._frame_at = self.clock()
+        lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        if lines and (wait := self._background.wait) and self.app.loop is not None:
+            lines, self._lines = [], lines
+            self.app.loop.call_later(wait, self.draw_soon)
+        extra, self._extra = self._extra, ""
+        if lines or extra:
+            self.app.commit([self._finished_row(line) for line in lines], extra)
+        else:
+            self.app.redraw()
+
+    def _finished_row(self, line: str) -> str:
+        """Return a finished row as the terminal gets it."""
+        row = self.palette.apply(line)
+        root = self.look.links
+        return row if root is None else with_links(row, root, self.app.screen.get_size().columns)
+
+    def _above(self) -> list[Line]:
+        if self.questions.write_unseen():
+            self.draw_soon()
+        rows = above(self)
+        self.marker.found(rows)
+        return rows
+
+    # Items from the worker.
+
+    def _handle(self, item: Any) -> None:
+        match item:
+            case Printed(text=text):
+                # Output of a command during the turn does not break the open paragraph.
+                self._write(text.removesuffix("\n").split("\n"), settle=False)
+                self.transcript.writer.mark_printed()
+            case UserEcho(text=text):
+                self.echo(text)
+            case OpenDialog():
+                self.questions.put(item)
+            case JobFinished(leave=leave):
+                self._job_done(leave)
+            case MessageAdded(message=UserMessage(text=text)):
+                self.transcript.view.apply(item)
+                match = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
+                if match is not None:
+                    self.queued.remove(match)
+                    self._save_draft()
+                    self.echo(match)
+            case _:
+                self.transcript(item)
+
+    def _write(self, lines: Sequence[str], *, settle: bool = True) -> None:
+        if settle:
+            self.transcript.writer.settle()
+        self._lines += [*self.transcript.writer.take(), *lines]
+
+    def echo(self, text: str, *, settle: bool = True) -> None:
+        """Echo a user message, as the model sees it. settle: first end what is in progress."""
+        if settle:
+            self.transcript.writer.settle()
+        self._write(user_bar(text, self.transcript.writer), settle=False)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the current work, excluding the time of open questions."""
+        return self.marker.seconds
+
+    def send_quietly(self, sequences: str) -> None:
+        """Send sequences that draw nothing, with the next frame."""
+        self._extra += sequences
+        self.draw_soon()
+
+    def ring(self) -> None:
+        """Ring the bell, as the user may be looking elsewhere."""
+        self.send_quietly((ATTENTION if self.look.notify else "") + self._title("? "))
+
+    def answered(self) -> None:
+        self.send_quietly(self._title("* "))
+
+    def _title(self, state: str = "") -> str:
+        return title_sequence(self._task, state) if self.look.title else ""
+
+    def _work(self, job: Callable[[], None], task: str = "") -> None:
+        self.busy, self.stopping = True, False
+        self._task = task or self._task
+        self._extra += self._title("* ")
+        self.worker.do(job)
+        self.marker.start()
+
+    def send(self, text: str) -> None:
+        """Start work with a message; the worker must be idle."""
+        self.echo(text)
+        self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
+
+    def queue(self, text: str) -> None:
+        """Queue a message for the next step, or for the end of the work."""
+        self.queued.append(text)
+        self.session.queue(text)
+
+    def _job_done(self, leave: bool) -> None:
+        if self.seconds > ATTENTION_SECONDS and not self.queued:
+            self.ring()
+        self.busy = self.stopping = False
+        self._extra += self._title()
+        if leave or self.worker.failed:
+            self.leave()
+        elif self.queued:
+            text = self.queued.pop(0)
+            self._save_draft()
+            self.session.unqueue(text)
+            self.send(text)
+
+    def _after_key(self, sender: object) -> None:
+        self.questions.key_pressed()
+        # The key that opened a panel does not close it.
+        if self._panel_keys == 1:
+            self.close_panel()
+        self._panel_keys = max(0, self._panel_keys - 1)
+        self._save_draft()
+
+    def _save_draft(self) -> None:
+        self.session.keep(self.line.draft, self.queued)
+
+    def interrupt(self) -> None:
+        """Stop the work; the conversation stays."""
+        self.stopping = True
+        self.session.interrupt()
+        self.questions.cancel()
+        self.app.redraw()
+
+    def aside(self, text: str) -> None:
+        """Run a command during the turn, on its own thread, as it may ask."""
+
+        def run() -> None:
+            try:
+                self.session.aside(text)
+            except ExitRequestedError:
+                self.leave_soon()
+            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, which reports it
+                self.worker.fail(error)
+                self.leave_soon()
+
+        threading.Thread(target=run, name="aside", daemon=True).start()
+
+    def is_command(self, text: str) -> bool:
+        return self.session.is_command(text)
+
+    def run_aside(self, text: str) -> bool:
+        """Run a line as a command during the turn; return False if it is not such a command."""
+        if not text.startswith("/") or not self.session.may_aside(text.strip()):
+            return False
+        self.echo(text, settle=False)
+        self.aside(text.strip())
+        return True
+
+    def outside(self, run: Callable[[], Any]) -> Any:
+        """Run a program that needs the terminal (an editor, a pager) and return its result.
+
+        Not from the drawing thread. Raises CancelledError if the application ends.
+        """
+        waiting = PendingReply()
+
+        async def go() -> None:
+            try:
+                waiting.answer(await run_in_terminal(run))
+            finally:
+                waiting.cancel()
+
+        loop = self.app.loop
+        if loop is None or loop.is_closed():
+            raise CancelledError
+        loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
+        return waiting.wait()
+
+    def page(self, text: str) -> None:
+        """Show a long text in the pager; from the drawing thread."""
+
+        def show() -> None:
+            with suppress(CancelledError):
+                if not self.outside(lambda: show_in_pager(text)):
+                    self.soon(lambda: self.say(text))
+
+        threading.Thread(target=show, name="pager", daemon=True).start()
+
+    def hint_for(self, text: str, seconds: float) -> None:
+        """Show a hint above the input line for some seconds."""
+        self.hint = text
+        self.app.redraw()
+
+        def forget() -> None:
+            if self.hint == text:
+                self.hint = ""
+                self.app.redraw()
+
+        if self.app.loop is not None:
+            self.app.loop.call_later(seconds, forget)
+
+    def clear_hint(self) -> None:
+        """Remove the hint with the next frame."""
+        self.hint = ""
+
+    def show_panel(self, panel: Panel, *, stays: bool = False) -> None:
+        """Show rows below the input line until the next key; stays: until Esc."""
+        self.panel, self._panel_keys = panel, 0 if stays else 2
+        # Not immediately: within a key handler, the key itself would be drawn.
+        self.draw_soon()
+        if stays:
+            self._watch(panel)
+
+    def _watch(self, panel: Panel) -> None:
+        """Redraw repeatedly while a panel is open, as its content changes."""
+        if self.panel is panel and self.app.loop is not None:
+            self.draw_soon()
+            self.app.loop.call_later(PANEL_SECONDS, lambda: self._watch(panel))
+
+    def close_panel(self) -> bool:
+        """Close the panel; return False if there is none."""
+        had, self.panel, self._panel_keys = self.panel is not None, None, 0
+        if had:
+            self.draw_soon()
+        return had
+
+    def leave(self) -> None:
+        """End the session."""
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def leave_soon(self) -> None:
+        """Like `leave`, from a signal handler."""
+        self.soon(self.leave)
+
+    def refresh_menu(self) -> None:
+        """Refresh the menu after new completions arrived; from any thread."""
+
+        def refresh() -> None:
+            if self.line.menu or not self.busy:
+                self.line.complete()
+            self.draw_soon()
+
+        self.soon(refresh)
+
+    def say(self, text: str) -> None:
+        """Write lines; from the drawing thread."""
+        self._write([row for line in text.split("\n") for row in self._wrap_words(line)])
+        self.draw_soon()
+
+    def _wrap_words(self, line: str) -> Iterator[str]:
+        return (row.plain for row in wrap_words(line, self.transcript.writer.console))

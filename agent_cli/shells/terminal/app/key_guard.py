@@ -1,0 +1,80 @@
+"""Decide when a key answers an open question: never within a sentence, nor as a part of what was pasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from agent_cli.shells.terminal.app.input_line import InputLine
+from agent_cli.shells.terminal.app.output import InlineApp
+from agent_cli.shells.terminal.app.question_view import QuestionView
+
+# Seconds without a key before a key answers, and for which a question of consequence is open before a letter does.
+QUIET_SECONDS, GRAVE_SECONDS = 0.3, 1.0
+
+
+class KeyHost(Protocol):
+    """What the guard needs from the screen."""
+
+    app: InlineApp
+    line: InputLine
+
+
+class KeyGuard:
+    """Distinguishes keys that answer from keys that type.
+
+    A key answers if it came alone, nothing is in the line, and no key came shortly before it. A letter that came too
+    soon is typed. Pressed again in time, it answers, so that an impatient user need not erase it.
+    """
+
+    def __init__(self, screen: KeyHost, clock: Callable[[], float]) -> None:
+        self._screen, self._clock = screen, clock
+        self._view: QuestionView | None = None
+        self._opened_at = self._key_at = -QUIET_SECONDS
+        self._used = False
+        self._answered_with = ""
+        # Letters in the line that came too soon to answer.
+        self.early = ""
+
+    def open(self, view: QuestionView) -> None:
+        """Start guarding a question that has appeared."""
+        self._view, self._opened_at, self.early = view, self._clock(), ""
+
+    def close(self, key: str = "") -> None:
+        """End guarding. key: the one that has answered."""
+        self.forget_early()
+        self._view, self._answered_with, self._used = None, key, False
+
+    def mark_used(self) -> None:
+        """Mark the current key as moving in the question, which does not count as typing."""
+        self._used = True
+
+    def key_pressed(self) -> None:
+        """Note a key press."""
+        if not self._used:
+            self._key_at = self._clock()
+        self._used = False
+        if self.early and self._screen.line.buffer.text != self.early:
+            self.early = ""
+
+    def forget_early(self) -> None:
+        """Remove letters that came too soon from the line."""
+        if self.early and self._screen.line.buffer.text == self.early:
+            self._screen.line.clear()
+        self.early = ""
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the current key came alone; several at once are a paste."""
+        return self._screen.app.reader.alone
+
+    def is_due(self, key: str) -> bool:
+        """Return True if a key answers now."""
+        if self._view is None or not self.is_alone or self._clock() - self._key_at < QUIET_SECONDS:
+            return False
+        grave = self._view.dialog.grave and key.isalnum()
+        return not grave or self._clock() - self._opened_at >= GRAVE_SECONDS
+
+    def repeats_answer(self, key: str) -> bool:
+        """Return True for the key that has just answered the question before, pressed once more."""
+        return key == self._answered_with and self._clock() - self._key_at < QUIET_SECONDS

@@ -1,0 +1,276 @@
+"""The screen below prompt-toolkit: an inline application whose every frame is one write.
+
+Private parts of prompt-toolkit are used only in this file: `_redraw`, `_on_resize`, `_handle_exception`,
+`_is_running`, `_running_in_terminal`, the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`.
+
+The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
+answer; keys never wait. A late answer is ignored, but never mistaken for keys.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.utils import get_cwidth
+
+from agent_cli.shells.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter, KeyReader
+from agent_cli.shells.terminal.render.theme import ASK_BACKGROUND, Colors, parse_background
+
+# Seconds in which an answer counts, and for which the first lines wait.
+ANSWER_SECONDS, WAIT_SECONDS = 2.0, 0.12
+
+
+class BackgroundQuestion:
+    """Asks the terminal for its background.
+
+    changed: called when the first lines need not wait any more.
+    """
+
+    def __init__(self, colors: Colors, clock: Callable[[], float], changed: Callable[[], None]) -> None:
+        self._colors, self._clock, self._changed = colors, clock, changed
+        self._asked_at = self._until = 0.0
+
+    def ask(self, answers: AnswerFilter) -> str:
+        """Filter the answer out of the terminal's input; return the sequence that asks."""
+        answers.expect(BACKGROUND_ANSWER, self._found)
+        self._asked_at = self._clock()
+        self._until = self._asked_at + WAIT_SECONDS if self._colors.depends_on_background else 0.0
+        return ASK_BACKGROUND
+
+    @property
+    def wait(self) -> float:
+        """Seconds that lines still have to wait, as their colours depend on the answer."""
+        return max(0.0, self._until - self._clock())
+
+    def _found(self, answer: str) -> None:
+        background = parse_background(answer)
+        if background is not None and self._clock() - self._asked_at < ANSWER_SECONDS:
+            self._colors.set_background(background)
+        self._until = 0.0
+        self._changed()
+
+
+_REFLOW_VARIABLES = ("TMUX", "KITTY_WINDOW_ID", "VTE_VERSION", "WT_SESSION", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE")
+_REFLOW_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty")
+_ESCAPE_TIMEOUT, _SEQUENCE_TIMEOUT = 0.02, 1.0
+
+
+def reflows(env: Mapping[str, str]) -> bool:
+    """Return True if the terminal rewraps old lines when it gets narrower.
+
+    If in doubt False: a stale row is better than a lost one.
+    """
+    if env.get("XTERM_VERSION") or env.get("TERM", "").split("-")[0] == "linux":
+        return False
+    return any(env.get(name) for name in _REFLOW_VARIABLES) or env.get("TERM_PROGRAM") in _REFLOW_PROGRAMS
+
+
+class AtomicOutput(Vt100_Output):
+    """Write escape sequences to a file descriptor, one write per frame, as a synchronized update (DEC 2026)."""
+
+    def __init__(self, stdout: Any, get_size: Callable[[], Size], *, synchronized: bool = True) -> None:
+        # Never query the cursor position: some terminals do not answer, and the answer mixes with the keys.
+        super().__init__(stdout, get_size, term=os.environ.get("TERM"), enable_cpr=False)
+        self._synchronized = synchronized
+        self._depth = 0
+        self._keep_paste = False
+        self.writes = 0
+
+    @contextmanager
+    def frame(self, *, keep_paste: bool = False) -> Iterator[None]:
+        """Collect output and write it at once at the end of the outermost frame.
+
+        keep_paste: leave bracketed paste on, although the renderer is reset inside.
+        """
+        self._depth += 1
+        before, self._keep_paste = self._keep_paste, self._keep_paste or keep_paste
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._keep_paste = before
+            self.flush()
+
+    def flush(self) -> None:
+        if self._depth or not self._buffer:
+            return
+        text = "".join(self._buffer)
+        self._buffer = []
+        if self._synchronized:
+            text = f"\x1b[?2026h{text}\x1b[?2026l"
+        self.writes += 1
+        self.put(text.encode("utf-8", "replace"))
+
+    def put(self, data: bytes) -> None:
+        """Write all data; the terminal may be slow, or made non-blocking by a program that shares it."""
+        number = self.fileno()
+        while data:
+            try:
+                data = data[os.write(number, data) :]
+            except BlockingIOError:
+                select.select([], [number], [], 1.0)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return  # the terminal is gone; SIGHUP follows
+
+    def erase_down(self) -> None:
+        # In column 0 of the first row, tmux treats `CSI J` as a cleared screen and scrolls it into its history.
+        self.write_raw("\x1b[K\x1b[C\x1b[J\r")
+
+    def enable_bracketed_paste(self) -> None:
+        if not self._keep_paste:
+            super().enable_bracketed_paste()
+
+    def disable_bracketed_paste(self) -> None:
+        if not self._keep_paste:
+            super().disable_bracketed_paste()
+
+
+def terminal_size(number: int = 1) -> Size:
+    """Return the terminal size; 24 x 80 if it is unknown."""
+    try:
+        columns, rows = os.get_terminal_size(number)
+    except OSError:
+        columns, rows = 0, 0
+    return Size(rows=rows or 24, columns=columns or 80)
+
+
+class InlineApp(Application[None]):
+    """A prompt-toolkit application below the scrollback that can write lines above itself."""
+
+    def __init__(self, output: AtomicOutput, reader: KeyReader, *, reflow: bool, **more: Any) -> None:
+        self.reader = reader
+        self._timeout = _SEQUENCE_TIMEOUT
+        self._reflow = reflow
+        self._drawn: Size | None = None
+        self.frame_number = 0
+        self.screen = output
+        super().__init__(full_screen=False, erase_when_done=True, output=output, input=reader, **more)
+
+    @property
+    def ttimeoutlen(self) -> float:
+        """Seconds without input after which what the reader holds is a key."""
+        return self.reader.quiet_seconds
+
+    @ttimeoutlen.setter
+    def ttimeoutlen(self, seconds: float) -> None:
+        """Do nothing: prompt-toolkit sets its own default."""
+
+    @property
+    def timeoutlen(self) -> float:
+        """Short after Escape, so that it interrupts at once; longer otherwise, so that Ctrl-X Ctrl-E can be typed."""
+        pending = self.key_processor.key_buffer
+        return _ESCAPE_TIMEOUT if pending and pending[-1].key == Keys.Escape else self._timeout
+
+    @timeoutlen.setter
+    def timeoutlen(self, seconds: float) -> None:
+        self._timeout = seconds
+
+    @property
+    def away(self) -> bool:
+        """True while another program, such as an editor, has the terminal, or after the application has ended."""
+        return self._running_in_terminal or not self._is_running
+
+    def commit(self, lines: Sequence[str], extra: str = "") -> None:
+        """Write finished lines above the live region and redraw it below them.
+
+        extra: sequences without width, such as the bell.
+        """
+        if self.away:
+            return
+        if self._drawn is not None and self.screen.get_size() != self._drawn:
+            self._on_resize()
+        with self._frame_keeping_paste():
+            self.renderer.erase()
+            self.screen.write_raw("".join(f"{line}\x1b[0m\r\n" for line in lines) + extra)
+            super()._redraw()
+
+    def patch(self, rows: Mapping[int, str]) -> None:
+        """Write over the beginning of rows of the live region, without drawing it: {row: text with SGR sequences}.
+
+        Much cheaper than a frame, for a moving marker.
+        """
+        cursor, size = self.renderer._cursor_pos, self.screen.get_size()
+        if self.away or size != self._drawn or self.renderer._last_screen is None or not rows:
+            return
+        with self.screen.frame():
+            for row, text in rows.items():
+                if 0 <= row < cursor.y < size.rows:
+                    self.screen.write_raw(f"\x1b7\x1b[{cursor.y - row}A\r{text}\x1b[0m\x1b8")
+
+    def redraw(self) -> None:
+        """Redraw the live region where it changed."""
+        if not self.away:
+            self._redraw()
+
+    def _redraw(self, render_as_done: bool = False) -> None:
+        size = self.screen.get_size()
+        if render_as_done:
+            with self.screen.frame():
+                super()._redraw(render_as_done)
+            return
+        if self._drawn is not None and size != self._drawn and not self.away:
+            self._on_resize()
+            return
+        with self._frame_keeping_paste():
+            if self._is_too_tall(size):
+                self.renderer.erase()
+            super()._redraw()
+        self._drawn = size
+
+    def _frame_keeping_paste(self) -> AbstractContextManager[None]:
+        """Open a frame in which a reset of the renderer does not toggle bracketed paste."""
+        self.frame_number += 1
+        return self.screen.frame(keep_paste=self.renderer._bracketed_paste_enabled)
+
+    def _is_too_tall(self, size: Size) -> bool:
+        """Return True if the live region has to shrink; the renderer never does that itself."""
+        last = self.renderer.last_rendered_screen
+        if last is None or self.away or self.context is None:
+            return False
+        wanted = self.context.copy().run(self.layout.container.preferred_height, size.columns, size.rows)
+        return last.height > wanted.preferred
+
+    def _on_resize(self) -> None:
+        """Erase the live region as the terminal shows it after a resize, and draw it for the new size."""
+        if self.away:
+            return
+        size, before = self.screen.get_size(), self._drawn
+        self._drawn = size
+        with self._frame_keeping_paste():
+            up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
+            self.screen.write_raw("\r")
+            self.screen.cursor_up(min(up, size.rows - 1))
+            self.screen.erase_down()
+            self.screen.reset_attributes()
+            self.screen.enable_autowrap()
+            self.renderer.reset()
+            super()._redraw()
+
+    def _handle_exception(self, loop: Any, context: dict[str, Any]) -> None:
+        """End the application on an error in a callback; the caller of `run` reports it."""
+        error = context.get("exception") or RuntimeError(context.get("message"))
+        if self.is_running and not self.is_done:
+            self.exit(exception=error)
+
+    def _rows_above(self, columns: int | None) -> int:
+        """Return how many rows the cursor is below our first row, rewrapped to a new width if the terminal reflows."""
+        cursor, screen = self.renderer._cursor_pos, self.renderer._last_screen
+        if columns is None or screen is None:
+            return cursor.y
+        rows = cursor.x // columns
+        for y in range(cursor.y):
+            row = screen.data_buffer[y]
+            width = max((x + get_cwidth(cell.char) for x, cell in row.items() if cell.char.strip()), default=0)
+            rows += max(1, -(-width // columns))
+        return rows

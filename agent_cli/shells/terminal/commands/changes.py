@@ -1,0 +1,394 @@
+"""The changes of the session: /diff, /undo, /redo and /rewind, and /commit.
+
+Each shows what would happen, asks, does it, and reports the result. A commit has only the changes of the session, with
+a proposed message.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from agent_cli.git.commit import (
+    CommitArguments,
+    CommitChoice,
+    SessionChanges,
+    choose_files,
+    commit_context,
+    parse_arguments,
+    plain_message,
+    propose_message,
+    session_changes,
+    with_trailers,
+)
+from agent_cli.git.repository import FileStatus, Repository
+from agent_cli.kernel.messages import is_user_message, user_text
+from agent_cli.kernel.redact import Redactor
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.checkpoints import undo_manager
+from agent_cli.kernel.runtime.environment import git_would_start
+from agent_cli.models.base import ModelError
+from agent_cli.shells.terminal.slash import SlashContext, slash
+from agent_cli.undo.git_store import StoreError
+from agent_cli.undo.undo import UndoManager
+from agent_cli.undo.undo_plan import Item, Plan, describe_plan
+from agent_tools.cancel import CancelToken
+from agent_tools.results import Diffs
+from agent_tools.text import counted, one_line, parse_number, shorten
+
+_MAX_LISTED = 30
+
+
+@contextmanager
+def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
+    """Yield the session's undo manager. Raises UsageError."""
+    agent = ctx.agent
+    try:
+        yield undo_manager(agent.run_env, agent.settings, agent.header.session_id)
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+
+
+@slash("undo", "undo the changes of the last turn")
+def _undo(ctx: SlashContext, words: str) -> None:
+    with _undo_work(ctx) as work:
+        latest = work.latest()
+        if latest is None:
+            ctx.say("There is nothing to undo.")
+            return
+        text = work.story().turns[latest].text
+        ctx.say(f"The turn: {shorten(user_text(text), 80)}")
+        _undo_turns(ctx, work, [latest])
+
+
+def roll_back(ctx: SlashContext) -> None:
+    """Offer to undo the changes of the turn that just ended. Raises UsageError, CancelledError."""
+    with _undo_work(ctx) as work:
+        latest = work.latest()
+        if latest is not None and not _undo_turns(ctx, work, [latest], offered=True):
+            ctx.say("  /undo undoes it later.")
+
+
+@slash("redo", "redo what /undo reverted")
+def _redo(ctx: SlashContext, words: str) -> None:
+    with _undo_work(ctx) as work:
+        found = work.redo_plan()
+        if found is None:
+            ctx.say("There is nothing to redo.")
+            return
+        number, plan = found
+        chosen = _choose_files(ctx, plan)
+        if chosen is not None:
+            _report(ctx, chosen, work.redo(number, chosen), "Re-applied")
+
+
+@slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
+def _rewind(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    messages = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
+    if not messages:
+        ctx.say("There is no message to go back to yet.")
+        return
+    has_checkpoints = True
+    try:
+        with _undo_work(ctx) as work:
+            changes = work.summed_since([n for n, _ in messages])
+    except UsageError as error:
+        ctx.say(f"Only the conversation can go back. {error}")
+        has_checkpoints, changes = False, [""] * len(messages)
+    options = [
+        (shorten(" ".join(user_text(message.text).split()), 70), f"since then: {changed}" if changed else "")
+        for (_, message), changed in zip(reversed(messages), reversed(changes), strict=True)
+    ]
+    picked = ctx.choose("Go back to before which message?", options)
+    if picked is None:
+        return
+    at, message = messages[len(messages) - 1 - picked]
+    if has_checkpoints and not _rewind_files(ctx, at):
+        return
+    conversation.rewind(at)
+    ctx.measure_context()
+    ctx.say(f"The conversation continues from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
+    # Offer the message for editing.
+    ctx.propose_message(user_text(message.text))
+
+
+def _rewind_files(ctx: SlashContext, at: int) -> bool:
+    """Restore files as they were at a message if the user wants; return True if the conversation goes back too.
+
+    Raises UsageError.
+    """
+    ways = [("1", "Conversation and files", ""), ("2", "Conversation only", ""), ("3", "Files only", "")]
+    way = ctx.decide("What should go back?", ways)
+    if way is None:
+        return False
+    with _undo_work(ctx) as work:
+        turns = work.from_message(at)
+        if way != "2" and turns and not _undo_turns(ctx, work, turns, quiet=way == "1"):
+            return False
+    return way != "3"
+
+
+@slash(
+    "diff", "show what the session changed", "[N | since N | last]", aside=True, values=lambda ctx: ("last", "since ")
+)
+def _diff(ctx: SlashContext, words: str) -> None:
+    with _undo_work(ctx) as work:
+        turns = [s.turn.turn for s in work.steps() if not s.undone]
+        if words == "last":
+            turns = turns[-1:]
+        elif words.startswith("since ") and (first := parse_number(words[6:].strip())):
+            turns = [n for n in turns if n >= first]
+        elif words:
+            if parse_number(words) not in turns:
+                ctx.say(f"Unknown turn. These changed files: {', '.join(map(str, turns)) or 'none'}.")
+                return
+            turns = [parse_number(words)]
+        diffs = work.diffs(turns)
+        if not diffs:
+            ctx.say("Nothing was changed.")
+            return
+        root = str(ctx.run_env.root)
+        near = tuple(
+            d.replace(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
+        )
+        ctx.show_display(Diffs(near))
+
+
+def _undo_turns(
+    ctx: SlashContext, work: UndoManager, turns: Sequence[int], *, quiet: bool = False, offered: bool = False
+) -> bool:
+    """Undo turns, as far as the user agrees; return False if they decline.
+
+    quiet: do not notify the model.
+    offered: the user did not request it, so ask a plain yes-or-no question.
+    """
+    plan = work.plan(turns)
+    if plan.empty and not plan.notes:
+        ctx.say("Nothing to undo.")
+        return True
+    chosen = _choose_files(ctx, plan, offered=offered)
+    if chosen is None:
+        return False
+    failed = work.undo(turns, chosen)
+    _report(ctx, chosen, failed, "Reverted")
+    names = [os.path.relpath(i.path, ctx.run_env.root) for i in chosen if i.path not in failed]
+    if names and not quiet:
+        listed = ", ".join(names[:_MAX_LISTED])
+        ctx.agent.conversation.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
+    return True
+
+
+def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
+    """Return the files to restore: list them, and ask about each that changed since."""
+    root = str(ctx.run_env.root)
+    ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
+    for line in describe_plan([*ready, *ask], root)[:_MAX_LISTED]:
+        ctx.say(f"  {line}")
+    if len(ready) + len(ask) > _MAX_LISTED:
+        ctx.say(f"  and {len(ready) + len(ask) - _MAX_LISTED} more")
+    for line in describe_plan(lost, root)[:_MAX_LISTED]:
+        ctx.say(f"  cannot {line}")
+    kept = describe_plan(plan.of("kept"), root)
+    for line in kept[:_MAX_LISTED]:
+        ctx.say(f"  {line}")
+    if len(kept) > _MAX_LISTED:
+        ctx.say(f"  and {len(kept) - _MAX_LISTED} more to keep")
+    for note in plan.notes:
+        ctx.say(f"  note: {note}")
+    if not ready and not ask:
+        ctx.say("No file can be reverted.")
+        return []
+    if offered and not ctx.confirm("Roll back?"):
+        return None
+    if ready and not offered:
+        options = [
+            ("y", "Yes", f"revert {counted(len(ready), 'file')}"),
+            ("s", "Some", "file by file"),
+            ("n", "No", ""),
+        ]
+        answer = ctx.decide("Undo?", options)
+        if answer is None:
+            return None
+        if answer == "s":
+            ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
+    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: undo it anyway?")]
+
+
+def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
+    done = len(chosen) - len(failed)
+    if chosen:
+        ctx.say(f"{verb} {counted(done, 'file')}." + (" /redo re-applies it." if verb == "Reverted" and done else ""))
+    for path, why in failed.items():
+        ctx.say(f"  not {verb.lower()}: {os.path.relpath(path, ctx.run_env.root)}: {why}")
+
+
+_MAX_COMMIT_FILES = 40
+
+
+@slash(
+    "commit",
+    "commit what the session changed; you see the message first",
+    "[--all] [-m MESSAGE] [PATH] [HINT]",
+)
+def _commit(ctx: SlashContext, words: str) -> None:
+    """Commit. Raises UsageError or CancelledError and then commits nothing."""
+    if (starts := git_would_start(ctx.run_env, ctx.layers)) and not ctx.confirm(
+        f"This project is not trusted. Let git run anyway, with {one_line(shorten(starts, 300))}?"
+    ):
+        return
+    context = ctx.agent.tool_context
+    if context.cancel.cancelled:
+        context.cancel = CancelToken()
+    repo = Repository(ctx.run_env.root, ctx.run_env.env)
+    repo.check()
+    changes = repo.changes()
+    asked = parse_arguments(words, changes, repo.top, ctx.run_env.cwd)
+    choice = choose_files(changes, asked, _session_changes(ctx, asked), repo)
+    take = _ask_about_doubtful(ctx, choice)
+    if not take:
+        _explain_nothing(ctx, asked, changes, choice)
+        return
+    marks = _fingerprints(repo, take)
+    _list_files(ctx, repo, take, choice)
+    message = _message(ctx, repo, take, asked)
+    verdict = _confirm_message(ctx, repo, take, message)
+    if verdict is None:
+        ctx.say("Nothing was committed.")
+        return
+    if _fingerprints(repo, take) != marks:
+        raise UsageError("Nothing was committed: the files changed since they were shown. /commit shows them again.")
+    if not asked.hooks:
+        ctx.say("  without the hooks that --no-verify skips")
+    name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
+    ctx.say(f"Committed {name}: {one_line(subject)}")
+    files = shorten(", ".join(c.path for c in take), 1_000)
+    ctx.agent.conversation.inbox.append(
+        f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>"
+    )
+
+
+def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
+    """Return the session's changes from the checkpoints. Raises UsageError if they are needed but unknown."""
+    agent = ctx.agent
+    why = ""
+    if not agent.settings.undo.keep or not agent.settings.save_sessions:
+        why = "the changes of this session are not recorded"
+    else:
+        try:
+            return session_changes(undo_manager(agent.run_env, agent.settings, agent.header.session_id))
+        except (StoreError, UsageError) as error:
+            why = str(error).rstrip(".")
+    if asked.everything or asked.paths:
+        return SessionChanges()
+    raise UsageError(
+        f"The changes of the session are not known ({why}): name the files with /commit PATH, or use /commit --all."
+    )
+
+
+def _ask_about_doubtful(ctx: SlashContext, choice: CommitChoice) -> list[FileStatus]:
+    """Return the files to commit after asking about doubtful ones. Raises UsageError."""
+    if unmerged := [c.path for c in choice.take if c.unmerged]:
+        raise UsageError(f"Resolve the conflicts first: {shorten(', '.join(unmerged), 200)}.")
+    take = []
+    for change in choice.take:
+        if change.partly_staged and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
+            ctx.say(f"  left out, already staged: {one_line(change.path)}")
+        else:
+            take.append(change)
+    return take
+
+
+def _explain_nothing(
+    ctx: SlashContext, asked: CommitArguments, changes: Sequence[FileStatus], choice: CommitChoice
+) -> None:
+    if choice.take:
+        ctx.say("Nothing is left to commit.")
+    elif not changes:
+        ctx.say("Nothing to commit: no file differs from the last commit.")
+    elif asked.paths:
+        ctx.say(f"Nothing to commit: {one_line(', '.join(asked.paths))} does not differ from the last commit.")
+    else:
+        ctx.say(
+            f"Nothing to commit from this session. Other changes: {counted(len(changes), 'file')}; /commit PATH or "
+            "/commit --all includes them."
+        )
+
+
+def _list_files(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choice: CommitChoice) -> None:
+    counts = repo.counts(take)
+    ctx.say(f"{counted(len(take), 'file')} for {repo.branch or 'a commit on no branch (HEAD is detached)'}:")
+    for change in take[:_MAX_COMMIT_FILES]:
+        lines = counts.get(change.path, (0, 0))
+        text = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
+        kind = "new, " if change.new else "" if os.path.lexists(repo.top / change.path) else "deleted, "
+        note = choice.notes.get(change.path)
+        ctx.say(f"  {one_line(change.path)} ({kind}{text})" + (f" - {note}" if note else ""))
+    if len(take) > _MAX_COMMIT_FILES:
+        ctx.say(f"  and {len(take) - _MAX_COMMIT_FILES} more")
+    if choice.staged:
+        ctx.say(f"  staged, not committed, stays staged: {shorten(one_line(', '.join(choice.staged)), 200)}")
+    if choice.outside:
+        ctx.say(f"  changed outside of this repository: {shorten(one_line(', '.join(choice.outside)), 200)}")
+
+
+def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitArguments) -> str:
+    """Return the initial message: the user's, else the model's. Raises UsageError, CancelledError."""
+    agent = ctx.agent
+    text = asked.message
+    if not text:
+        shown = commit_context(
+            repo,
+            take,
+            agent.conversation.live_history,
+            asked.instructions,
+            agent.policy.readable,
+            Redactor(ctx.run_env.env),
+        )
+        try:
+            opened = agent.open_model(small=True)
+            text, usage = propose_message(opened, shown, agent.tool_context.cancel)
+            agent.charge(opened.label, usage)
+            ctx.add_usage(usage)
+        except ModelError as error:
+            ctx.say(f"The model proposes no message: {error.failure.message}")
+        else:
+            if not text:
+                ctx.say("The model proposed no message.")
+    trailers = agent.settings.commit_trailers
+    return with_trailers(text or plain_message(take), trailers, agent.conversation.options.label)
+
+
+def _confirm_message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
+    """Return the message the user accepts, edited or not; None if they decline."""
+    options = [
+        ("y", "Yes", f"commit {counted(len(take), 'file')}"), ("e", "Edit the message", ""), ("n", "No", ""),
+    ]  # fmt: skip
+    while True:
+        ctx.say("")
+        for line in message.splitlines():
+            ctx.say(f"  {line}".rstrip())
+        ctx.say("")
+        answer = ctx.decide("Commit with this message?", options)
+        if answer == "y":
+            return message
+        if answer != "e":
+            return None
+        changed = ctx.edit(f"{message}\n", ".txt")
+        if changed is not None:
+            if not changed.strip():
+                return None
+            message = changed.strip()
+
+
+def _fingerprints(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
+    """Fingerprint the files, to detect changes while the user decides."""
+    found: list[tuple[int, int, int] | None] = []
+    for change in take:
+        try:
+            state = (repo.top / change.path).lstat()
+            found.append((state.st_mtime_ns, state.st_size, state.st_mode))
+        except OSError:
+            found.append(None)
+    return found

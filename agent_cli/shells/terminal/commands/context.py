@@ -1,0 +1,301 @@
+"""The model's context: its view of the conversation (show, compact, uncompact and pin), and the plan.
+
+Also: side questions, which do not become part of the conversation; usage and cost of the session: total, by model, by
+turn.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from agent_cli.kernel.engine.compaction.controls import (
+    ContextUsage,
+    compact_now,
+    context_usage,
+    pin,
+    pinnable,
+    role_label,
+    uncompact,
+)
+from agent_cli.kernel.engine.helper_model import ask_side_question
+from agent_cli.kernel.messages import user_text
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.session.files import read_log
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.models.base import ModelError
+from agent_cli.shells.terminal.slash import SlashContext, slash
+from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
+from agent_tools.results import TodoItem
+from agent_tools.text import counted, parse_number, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.kernel.session.view import SessionView
+
+with lazy_imports():
+    from agent_cli.kernel.session import view  # reads logs, which is not needed at the start
+
+BAR_WIDTH = 50
+_MAX_CHOICES = 12
+# Characters of a message shown in a menu.
+_PREVIEW_CHARS = 400
+# A letter for each part, so that the bar is readable without colours.
+_PART_LETTERS = {
+    "system prompt": "S",
+    "tools": "T",
+    "memory": "M",
+    "summary": "Z",
+    "files read": "F",
+    "conversation": "C",
+}
+
+
+@slash("context", "show what fills the context window; summary: the last summary", "[summary]", aside=True,
+       values=lambda ctx: ("summary",), strict=True)  # fmt: skip
+def _context(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    made = [c.event for c in ctx.agent.window.compactions]
+    if words == "summary":
+        last = next((e.summary for e in reversed(made) if e.summary), "")
+        ctx.page(last) if last else ctx.say("This conversation has no summary; it was not compacted.")
+        return
+    for line in context_lines(context_usage(conversation)):
+        ctx.say(line)
+    pins = ctx.agent.window.pins
+    cleared = sum(e.trigger == "clear" for e in made)
+    notes = [f"compacted {counted(len(made) - cleared, 'time')}"] if len(made) > cleared else []
+    notes += [f"old results cleared {counted(cleared, 'time')}"] if cleared else []
+    notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
+    if notes:
+        ctx.say(f"  {', '.join(notes)}")
+
+
+def context_lines(found: ContextUsage) -> list[str]:
+    """Return the bar and its parts, one line each."""
+    measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
+    if not found.size:
+        lines = [f"context: {found.used:,} tokens ({measured}); this model's window is not known (context_window)"]
+        return lines + [f"  {name:<14}{count:>10,}" for name, count in found.parts]
+    lines = [f"context: {found.used:,} of {found.size:,} tokens, {_percent(found.used, found.size)} ({measured})"]
+    lines.append(f"  [{bar(found)}]")
+    rows = [(f"{_PART_LETTERS[name]} {name}", count) for name, count in found.parts]
+    rows.append((". free", found.free or 0))
+    lines += [f"  {name:<16}{count:>10,}  {_percent(count, found.size):>6}" for name, count in rows]
+    if found.limit:
+        lines.append(f"  it is compacted at {found.limit:,} tokens ({_percent(found.limit, found.size)})")
+    return lines
+
+
+def bar(found: ContextUsage) -> str:
+    """Draw the window in `BAR_WIDTH` letters: at least one per part, `|` at the compaction limit."""
+    size = max(found.size or 1, found.used)
+    cells = "".join(_PART_LETTERS[name] * max(1, round(BAR_WIDTH * count / size)) for name, count in found.parts)[
+        :BAR_WIDTH
+    ]
+    cells = cells.ljust(BAR_WIDTH, ".")
+    at = min(BAR_WIDTH - 1, round(BAR_WIDTH * (found.limit or size) / size))
+    return cells if not found.limit or cells[at] != "." else f"{cells[:at]}|{cells[at + 1 :]}"
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 10 or not part else f"{share:.1f} %"
+
+
+@slash("compact", "compact the conversation; FOCUS: what to keep", "[FOCUS]", aliases=("compress", "summarize"))
+def _compact(ctx: SlashContext, words: str) -> None:
+    why: list[str] = []
+    ctx.run_interruptible(lambda: why.append(compact_now(ctx.agent.conversation, ctx.show_event, words)))
+    if why and why[0]:
+        ctx.say(why[0])
+
+
+@slash("uncompact", "undo the last compaction, if it fits")
+def _uncompact(ctx: SlashContext, words: str) -> None:
+    if why := uncompact(ctx.agent.conversation, ctx.show_event):
+        ctx.say(why)
+
+
+@slash("pin", "pin a message so that compaction keeps it; again to unpin", "[TEXT]")
+def _pin(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    pins = ctx.agent.window.pins
+    found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
+    if words:
+        # Prefer messages to tool results.
+        found = [m for m in found if role_label(m) in ("you", "answer")] or found
+    if not found:
+        ctx.say("No message has these words." if words else "There is no message to pin yet.")
+        return
+    picked: int | None = 0
+    if not words:
+        found = sorted(found, key=lambda m: m.text not in pins)[:_MAX_CHOICES]
+        options = [
+            (
+                f"{'pinned, ' if m.text in pins else ''}{role_label(m)}",
+                " ".join(user_text(m.text[:_PREVIEW_CHARS]).split()),
+            )
+            for m in found
+        ]
+        picked = ctx.choose("Pin or unpin which message?", options)
+    if picked is None:
+        return
+    if why := pin(conversation, found[picked], ctx.show_event):
+        ctx.say(why)
+
+
+MAX_TURNS = 10
+
+
+@slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
+       aliases=("usage", "stats"))  # fmt: skip
+def _cost(ctx: SlashContext, words: str) -> None:
+    found = _view_of(ctx)
+    if found is None:
+        kept = ctx.agent.settings.save_sessions
+        ctx.say(format_usage(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
+        return
+    ctx.say(f"session: {format_usage(found.usage)}")
+    if len(found.models) > 1:
+        for model, usage in found.models.items():
+            ctx.say(f"  {model}: {format_usage(usage)}")
+    turns = [turn for turn in found.turns if not turn.copied]
+    if len(turns) < 2:
+        return
+    first = 0 if words == "all" else max(0, len(turns) - MAX_TURNS)
+    if first:
+        before = sum((turn.usage for turn in turns[:first]), Usage())
+        ctx.say(f"  turns 1 to {first}: {format_usage(before)} (/cost all shows each)")
+    for number, turn in enumerate(turns[first:], first + 1):
+        ctx.say(f"  turn {number}: {format_usage(turn.usage)}  {shorten(user_text(turn.query), 50)}")
+
+
+def _view_of(ctx: SlashContext) -> SessionView | None:
+    """Return the session as its log has it; None if there is no log."""
+    if not ctx.agent.settings.save_sessions:
+        return None
+    store = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
+    try:
+        return view.SessionView.of_log(read_log(store.path(ctx.agent.header.session_id)))
+    except OSError:
+        return None
+
+
+def format_usage(usage: Usage) -> str:
+    """Format usage: tokens, the share of cached input, dollars."""
+    cached = f" ({100 * usage.cache_read // usage.input}% from cache)" if usage.input and usage.cache_read else ""
+    cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown (no price for this model)"
+    if not usage.reliable and usage.cost:
+        cost = f"more than ${usage.cost:.4f} (a model without a known price took part)"
+    about = " (estimated in part: an answer was interrupted)" if usage.estimated else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"
+
+
+@slash("btw", "ask a side question (not saved)", "QUESTION", aside=True)
+def _btw(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    if not words:
+        ctx.say("Say what you want to know: /btw QUESTION")
+        return
+    stop = conversation.side_cancel_token()
+    opened = ctx.agent.open_model()  # a separate connection: a turn may be using the other
+
+    def charge(usage: Usage) -> None:
+        ctx.agent.charge(opened.label, usage)
+        ctx.add_usage(usage)
+
+    history = conversation.live_history
+    try:
+        steps = ask_side_question(opened, conversation.options, ctx.agent.window, history, words, stop, charge)
+        answer = list(steps)
+    except ModelError as error:
+        ctx.say(error.failure.message)
+        return
+    except CancelledError:
+        return
+    ctx.show_markdown("".join(answer).strip() or "(no answer)")
+
+
+Status = Literal["pending", "in_progress", "completed", "cancelled"]
+
+
+PLAN_CHANGES = ("add ", "drop ", "done ", "first ", "edit")
+_STEP_MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "completed", "-": "cancelled"}
+
+
+@slash("todos", "show or change the plan: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
+       values=lambda ctx: PLAN_CHANGES)  # fmt: skip
+def _todos(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    if words == "edit":
+        shown = ctx.agent.tool_context.plan
+        text = ctx.edit(plan_as_text(shown))
+        # Steps that the model completed meanwhile stay completed: only the user's edits count.
+        if text is not None and (items := plan_from_text(text, shown)) != shown:
+            if ctx.agent.tool_context.plan == shown:
+                conversation.change_plan(items)
+            else:
+                ctx.say("The plan has changed in the meantime; review it and edit it again.")
+    elif words:
+        try:
+            conversation.change_plan(changed_plan(ctx.agent.tool_context.plan, words))
+        except ValueError as error:
+            ctx.say(str(error))
+            if not ctx.agent.tool_context.plan:
+                return
+    ctx.show_plan()
+
+
+@slash("plan", "plan mode: nothing is changed until you approve a plan; with TEXT: send it", "[TEXT | off]",
+       values=lambda ctx: (("off", "leave plan mode"),))  # fmt: skip
+def _plan(ctx: SlashContext, words: str) -> None:
+    is_on = ctx.agent.policy.mode == "plan"
+    if words == "off":
+        if is_on:
+            mode = ctx.agent.settings.permissions.mode
+            ctx.switch_mode(mode if mode != "plan" else "default")
+        ctx.say(f"plan mode off; mode: {ctx.agent.policy.mode}")
+        return
+    if not is_on:
+        ctx.switch_mode("plan")
+    if words and words != "on":
+        ctx.run_turn(words)
+        return
+    ctx.say("plan mode on: nothing is changed until you approve a plan (/plan off leaves, /todos shows the plan)")
+
+
+def plan_as_text(plan: tuple[TodoItem, ...]) -> str:
+    """Return the plan as editable lines: `[ ] step`, with > in progress, x completed, - cancelled."""
+    marks = {status: mark for mark, status in _STEP_MARKS.items()}
+    return "".join(f"[{marks[item.status]}] {item.content}\n" for item in plan)
+
+
+def plan_from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...]:
+    """Parse edited plan lines; a line without a mark is a pending step. plan: the steps known so far."""
+    known = {item.content: item for item in plan}
+    items = []
+    for line in text.splitlines():
+        found = re.fullmatch(r"\s*(?:[-*]\s+)?(?:\[([ >x-])\])?\s*(\S.*?)\s*", line)
+        if found is not None:
+            items.append(known.get(found[2], TodoItem(found[2])).replace(status=_STEP_MARKS[found[1] or " "]))
+    return tuple(items)
+
+
+def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]:
+    """Apply `add TEXT`, `drop N`, `done N` or `first N` (N from 1) to the plan. Raises ValueError with a message."""
+    verb, _, rest = words.partition(" ")
+    rest = rest.strip()
+    if verb == "add" and rest:
+        return (*plan, TodoItem(rest))
+    if verb not in ("drop", "done", "first"):
+        raise ValueError("Say: add TEXT, drop N, done N, or first N.")
+    if not 1 <= parse_number(rest) <= len(plan):
+        raise ValueError(f"There is no step {rest or '(none named)'}; the plan has {len(plan)}.")
+    index = parse_number(rest) - 1
+    others = plan[:index] + plan[index + 1 :]
+    if verb == "drop":
+        return others
+    if verb == "first":
+        return (plan[index], *others)
+    return (*plan[:index], plan[index].replace(status="completed"), *plan[index + 1 :])

@@ -1,0 +1,440 @@
+"""Commands about the session: exit, clear, its state, background jobs, and the user's own `!` commands.
+
+Also: resuming other sessions, forks, names, exports and the clipboard; checks, and bug reports.
+
+A `!command` runs as in the shell tool, with the same working directory and exports, but without approval and sandbox,
+since the user typed it. Its output goes to the model with the next message; `!!command` hides it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.config.schema import Settings
+from agent_cli.kernel.engine.compaction.controls import window_size
+from agent_cli.kernel.events import SessionNamed, ToolFinished, ToolProgress, ToolRequested, ToolStarted
+from agent_cli.kernel.messages import AssistantMessage
+from agent_cli.kernel.redact import Redactor
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.session import sanitize_title
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
+from agent_cli.kernel.version import PACKAGE, __version__
+from agent_cli.shells.terminal.dialogs.session_picker import session_row
+from agent_cli.shells.terminal.render.ansi import clipboard_sequence
+from agent_cli.shells.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
+from agent_tools.base import Progress, Steps, ToolError, ToolResult
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.fs.safe_files import private_folder
+from agent_tools.lazy import lazy_imports
+from agent_tools.registry import SHELL
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.shell.jobs import Job, Jobs, clock_duration
+from agent_tools.text import counted, escape_controls, one_line, shorten
+
+with lazy_imports():
+    from agent_cli.doctor import report as doctor_report  # 400 modules, for this command alone
+    from agent_cli.kernel.session import export, search
+
+_STOP = ("kill", "stop")
+# Bytes at the end of the output from which the last rows are taken.
+_TAIL_BYTES = 20_000
+
+
+def _jobs_of(ctx: SlashContext) -> Jobs:
+    return ctx.agent.tool_context.state(Jobs)
+
+
+def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
+    jobs = _jobs_of(ctx).all()
+    yield from ((job.id, _describe_job(job)) for job in jobs)
+    yield from ((f"kill {job.id}", f"end it: {shorten(job.command, 60)}") for job in jobs if job.running)
+
+
+@slash("jobs", "show background jobs, watch their output, end them", "[ID | kill ID | log ID]", aside=True,
+       values=_values, strict=True, aliases=("bashes", "tasks", "ps"))  # fmt: skip
+def _list_jobs(ctx: SlashContext, words: str) -> None:
+    jobs = _jobs_of(ctx)
+    verb, _, job_id = words.partition(" ")
+    try:
+        if verb in _STOP:
+            _end(ctx, [jobs.find(job_id.strip())] if job_id.strip() != "all" else list(jobs.all()))
+        elif verb == "log":
+            _log(ctx, jobs.find(job_id.strip()))
+        elif words:
+            _watch(ctx, jobs.find(words))
+        elif not jobs.all():
+            ctx.say("There are no background jobs.")
+        else:
+            _pick(ctx, jobs.all())
+    except ToolError as error:
+        ctx.say(str(error))
+
+
+def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
+    """Let the user pick a job and an action."""
+    if not ctx.has_menus:
+        for job in jobs:
+            ctx.say(f"  {job.id}  {_describe_job(job)}")
+        return
+    picked = ctx.choose("Jobs", [(job.id, _describe_job(job)) for job in jobs], quiet=True)
+    if picked is None:
+        return
+    job = jobs[picked]
+    actions = [("watch", "its latest output, until Esc"), ("log", "all of its output, in the pager")]
+    actions += [("end", "stop it and what it started")] if job.running else []
+    action = ctx.choose(f"{job.id}, {_describe_job(job)}", actions, quiet=True)
+    if action is not None:
+        (_watch, _log, lambda ctx, job: _end(ctx, [job]))[action](ctx, job)
+
+
+def _describe_job(job: Job) -> str:
+    return f"{job.state}, {clock_duration(job.elapsed)}  {shorten(job.command, 60)}"
+
+
+def _watch(ctx: SlashContext, job: Job) -> None:
+    """Show the end of the output while it grows."""
+
+    def rows(width: int, room: int) -> list[str]:
+        lines = escape_controls(job.latest(_TAIL_BYTES)).rstrip("\n").split("\n")
+        latest = [line for line in lines[-max(room - 2, 1) :] if line or len(lines) > 1]
+        end = f"Esc closes · /jobs log {job.id}: all of it" + (f" · /jobs kill {job.id}" if job.running else "")
+        return [
+            f"  {job.id}  {_describe_job(job)}",
+            *(f"  │ {line}" for line in latest or ["(no output yet)"]),
+            f"  {end}",
+        ]
+
+    ctx.watch(rows)
+
+
+def _log(ctx: SlashContext, job: Job) -> None:
+    output = job.output()
+    ctx.page(f"{job.id}: {one_line(job.command)}\n{output}" if output else f"{job.id} has no output yet.")
+
+
+def _end(ctx: SlashContext, jobs: Sequence[Job]) -> None:
+    running = [job for job in jobs if job.running]
+    for job in running:
+        job.stop()
+    for job in running:
+        job.end()
+        ctx.say(f"{job.id} ended after {clock_duration(job.elapsed)}.")
+    if not running:
+        ctx.say(f"{jobs[0].id} has ended: {jobs[0].state}." if len(jobs) == 1 else "No background job is running.")
+
+
+@slash("exit", "leave", aside=True, aliases=("quit", "q"))
+def _exit(ctx: SlashContext, words: str) -> None:
+    raise ExitRequestedError
+
+
+@slash("clear", "start a new session", aliases=("new", "reset"))
+def _clear(ctx: SlashContext, words: str) -> None:
+    running = sum(job.running for job in ctx.agent.tool_context.state(Jobs).all())
+    ctx.start_new_session()
+    ended = f" {counted(running, 'background job')} ended." if running else ""
+    ctx.say(f"New session (previous one: /resume).{ended}")
+
+
+_MAX_LISTED = 15
+_MAX_OFFERED = 200
+# Sessions offered as the argument of /resume.
+_MAX_COMPLETED = 20
+_MAX_WIDTH = 120
+
+
+def _store(ctx: SlashContext) -> SessionStore:
+    return SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
+
+
+def _width(taken: int) -> int:
+    """Return the columns for a row of a list. taken: columns used otherwise."""
+    return min(_MAX_WIDTH, shutil.get_terminal_size().columns) - taken
+
+
+@slash("sessions", "list recent sessions of this project", aside=True)
+def _sessions(ctx: SlashContext, words: str) -> None:
+    found = list(summarize_sessions(_store(ctx).folder))
+    now = datetime.now(UTC)
+    width = _width(13)
+    for g in found[:_MAX_LISTED]:
+        mark = "*" if g.session_id == ctx.agent.header.session_id else " "
+        ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
+    more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
+    ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
+
+
+def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
+    here = ctx.agent.header.session_id
+    others = (g for g in summarize_sessions(_store(ctx).folder) if g.session_id != here)
+    for g in islice(others, _MAX_COMPLETED):
+        yield g.session_id[:8], g.title
+
+
+@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values, aliases=("continue",))
+def _resume(ctx: SlashContext, words: str) -> None:
+    here = ctx.agent.header.session_id
+    store = _store(ctx)
+    try:
+        if words:
+            session_id = search.find_session(store, words).stem
+        else:
+            session_id = _choose(ctx, [g for g in summarize_sessions(store.folder) if g.session_id != here])
+    except search.SeveralSessionsError as several:
+        session_id = _choose(ctx, several.found)
+    except SessionNotFoundError as error:
+        ctx.say(str(error))
+        return
+    if session_id == here:
+        ctx.say("That is the session you are in.")
+    elif session_id:
+        ctx.resume(session_id)
+
+
+def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
+    """Return the ID of the session that the user picks; "" for none."""
+    if not found:
+        ctx.say("There is no other session in this project.")
+        return ""
+    now = datetime.now(UTC)
+    width = _width(14)
+    options = [(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}", "") for g in found[:_MAX_OFFERED]]
+    picked = ctx.choose("Which session?", options)
+    return found[picked].session_id if picked is not None else ""
+
+
+@slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))
+def _fork(ctx: SlashContext, words: str) -> None:
+    if not (ctx.agent.settings.save_sessions and ctx.agent.conversation.history):
+        ctx.say("There is nothing to copy: this session has no record on disk.")
+        return
+    old = ctx.fork()
+    if name := sanitize_title(words):
+        ctx.agent.rename(SessionNamed(name))
+    ctx.say(f"In a copy of this session; the other one: agent --resume {old[:8]}")
+
+
+@slash("rename", "name this session", "[NAME]", aside=True, values=lambda ctx: filter(None, [ctx.agent.name]))
+def _rename(ctx: SlashContext, words: str) -> None:
+    if not words and ctx.has_menus:
+        words = ctx.ask("Name of this session", lambda text: text, ctx.agent.name) or ""
+    if name := sanitize_title(words):
+        ctx.agent.rename(SessionNamed(name))
+    ctx.say(f"This session is called {ctx.agent.name}." if ctx.agent.name else "This session has no name.")
+
+
+@slash("export", "export this session to a file (.md, .html or .json)", "[FILE]", aside=True)
+def _export(ctx: SlashContext, words: str) -> None:
+    log = _store(ctx).path(ctx.agent.header.session_id)
+    if not log.exists():
+        ctx.say("There is nothing to export: this session has no record on disk.")
+        return
+    path = (
+        ctx.run_env.cwd / os.path.expanduser(words)
+        if words
+        else _unused_path(ctx.run_env.cwd, f"session-{log.stem[:8]}")
+    )
+    try:
+        made = export.document(log, export.format_of(path.name) or "markdown")
+        try:
+            export.write_document(path, made, replace=False)
+        except FileExistsError:
+            if not ctx.confirm(f"{path.name} exists already. Replace it?"):
+                return
+            export.write_document(path, made, replace=True)
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+    ctx.say(f"This session is in {path}.")
+
+
+def _unused_path(folder: Path, name: str) -> Path:
+    """Return an unused file name."""
+    numbers = ("", *(f"-{n}" for n in range(2, 1000)))
+    names = (folder / f"{name}{n}.md" for n in numbers)
+    return next((path for path in names if not path.exists()), folder / f"{name}.md")
+
+
+@slash("copy", "copy the last answer to the clipboard", aside=True)
+def _copy(ctx: SlashContext, words: str) -> None:
+    history = ctx.agent.conversation.history
+    text = next((m.text for m in reversed(history) if isinstance(m, AssistantMessage) and m.text.strip()), "")
+    if not text:
+        ctx.say("There is no answer yet.")
+        return
+    sequence = clipboard_sequence(text.strip("\n"))
+    if sequence is None:
+        ctx.say("The answer is too large for the clipboard of a terminal; /export writes it to a file.")
+    elif ctx.send_sequence(sequence):
+        ctx.say(f"Copied: {counted(len(text), 'character')}.")
+    else:
+        ctx.say("This front end has no terminal whose clipboard could be used.")
+
+
+BANG_CALL_ID = "!"
+
+
+def is_bang(text: str) -> bool:
+    return text.startswith("!") and text.strip("!").strip() != ""
+
+
+def run_bang(ctx: SlashContext, text: str) -> None:
+    """Run the command after the `!` and show it as a call."""
+    hidden = text.startswith("!!")
+    command = text.removeprefix("!!" if hidden else "!").strip()
+    conversation = ctx.agent.conversation
+    context = ctx.agent.tool_context
+    context.cancel = CancelToken()
+    ctx.show_event(ToolRequested(BANG_CALL_ID, SHELL.name, {"command": command}, f"! {command}"))
+    ctx.show_event(ToolStarted(BANG_CALL_ID, SHELL.name))
+    try:
+        args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
+        outcome = SHELL.run(args, context)
+        if isinstance(outcome, ToolResult):
+            result = outcome
+        else:
+            for step in (steps := Steps(outcome)):
+                if isinstance(step, Progress):
+                    ctx.show_event(ToolProgress(BANG_CALL_ID, step.text))
+            result = steps.result
+    except ToolError as error:
+        result = ToolResult(str(error), is_error=True)
+    except CancelledError:
+        result = ToolResult("[interrupted by the user]", is_error=True)
+    ctx.show_event(ToolFinished(BANG_CALL_ID, SHELL.name, result.is_error, 0, result.display))
+    if result.display is None:
+        ctx.say(f"  {result.text}")
+    if not hidden:
+        conversation.inbox.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")
+
+
+_SHOWN_KEYS = frozenset(("model", "small_model", "transport", "effort", "permissions.mode", "sandbox.mode", "stream"))
+
+
+@slash("status", "show model, mode, sandbox, trust, session and folders", aside=True, aliases=("about",))
+def _status(ctx: SlashContext, words: str) -> None:
+    for name, text in status(ctx):
+        ctx.say(f"  {name:<10} {one_line(text)}")
+
+
+def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
+    """Yield the facts as (name, text)."""
+    agent, conversation = ctx.agent, ctx.agent.conversation
+    context, options = agent.tool_context, conversation.options
+    model, trust, settings = agent.model, ctx.layers.trust, agent.settings
+    yield "version", f"agent {__version__}"
+    where = f" at {hide_passwords(model.base_url)}" if model.base_url else ""
+    yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
+    yield "effort", options.effort_label
+    yield "mode", agent.policy.mode
+    sandbox = context.supplied(SandboxRunner)
+    yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
+    yield "trust", trust.label
+    if managed := ctx.layers.managed.lines():
+        yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
+    yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
+    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.header.session_id)
+    yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"
+    yield "folder", str(context.workspace.cwd)
+    yield "workspace", ", ".join(map(str, context.workspace.roots))
+    used, window = ctx.context_tokens, window_size(agent.conversation)
+    yield "context", f"{used:,} tokens" + (f" of {window:,} ({100 * used // window}%)" if window else "")
+    memory = [f.shown for f in agent.memory.files]
+    yield "memory", ", ".join(memory) or "no memory files"
+
+
+@slash("doctor", "check the installation and the settings")
+def _doctor(ctx: SlashContext, words: str) -> None:
+    findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], REGISTRY)
+    ctx.page(doctor_report.format_findings(findings))
+
+
+@slash("bug", "write a bug report (no keys, no conversation)", "[TEXT]", aliases=("feedback",))
+def _bug(ctx: SlashContext, words: str) -> None:
+    folder = state_folder(ctx.run_env.env) / "reports"
+    path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
+    text = bug_report(ctx, words)
+    try:
+        private_folder(folder)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        ctx.say(f"The report cannot be written to {path}: {error.strerror or error}.")
+        return
+    ctx.say(f"The report is in {path}. Nothing was sent: read it, add what happened, and remove what is private.")
+    ctx.say(f"Send it to {issue_tracker() or 'the maintainers of your installation'}.")
+
+
+def bug_report(ctx: SlashContext, words: str) -> str:
+    """Return a bug report: versions, settings by name, the last error; no conversation, no keys."""
+    import platform  # takes a millisecond, and this file is loaded at every start
+
+    agent = ctx.agent
+    failure = getattr(agent.conversation.last, "failure", None)
+    sets = [f"- {key} ({source}){_public_value(agent.settings, key)}" for key, source in ctx.layers.origins.items()]
+    lines = [
+        "# Report",
+        "",
+        words or "(what did you do, what did you expect, and what happened?)",
+        "",
+        "## Program",
+        f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
+        f"- model: {agent.conversation.options.label} ({agent.model.wire})",
+        f"- mode: {agent.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
+        f"- trust: {ctx.layers.trust.label}",
+        f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
+        "",
+        "## Settings that differ from the defaults",
+        *(sets or ["none"]),
+        "",
+        "## Last error",
+        f"{failure.kind}: {failure.message}" if failure else "none in this session",
+        *(
+            ["", "## Warnings at the start", *(f"- {text}" for text in ctx.layers.ignored)]
+            if ctx.layers.ignored
+            else []
+        ),
+    ]
+    text = Redactor(ctx.run_env.env)("\n".join(hide_passwords(line) for line in lines))
+    return f"{text.replace(str(ctx.run_env.home), '~') if ctx.run_env.home else text}\n"
+
+
+def _public_value(settings: Settings, key: str) -> str:
+    """Format the value of a setting that cannot be private; "" for others."""
+    if key not in _SHOWN_KEYS:
+        return ""
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return f" = {value}"
+
+
+def hide_passwords(text: str) -> str:
+    """Remove the credentials from URLs in a text."""
+    return re.sub(r"(://)[^/\s@]+@", r"\1***@", text)
+
+
+def issue_tracker() -> str:
+    """Return the issue tracker of the package; "" if it names none."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        urls = metadata(PACKAGE).get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    named = dict(entry.split(", ", 1) for entry in urls if ", " in entry)
+    wanted = ("issues", "bug tracker", "tracker", "issue tracker", "repository", "source", "homepage")
+    return next((url for word in wanted for name, url in named.items() if name.lower() == word), "")

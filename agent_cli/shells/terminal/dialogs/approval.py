@@ -1,0 +1,222 @@
+"""Ask the user to approve a call, whole or hunk by hunk: the dialogs, whose answers are the user's decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from agent_cli.kernel.decisions import Answer, Defer
+from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
+from agent_cli.kernel.runtime.approval_words import (
+    approval_question,
+    approval_title,
+    call_facts,
+    described,
+    effect_lines,
+    lasting_approvals,
+)
+from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
+from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, DecisionWord, UserDecision, take_decision
+from agent_cli.shells.terminal.dialogs.model import (
+    Block,
+    Choice,
+    Dialog,
+    DiffBlock,
+    Fact,
+    GiveAnswer,
+    InEditor,
+    Put,
+    ShellCommand,
+    TextInput,
+    Verbatim,
+)
+from agent_tools.fs.workspace import Workspace
+from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
+from agent_tools.record import Value
+from agent_tools.registry import TraitsOf, tool_traits
+from agent_tools.results import Diff
+from agent_tools.text import one_line
+
+YES, NO = ("y", "yes"), ("n", "no", "")
+# Lines that select a lasting approval, by its key.
+_NAMES = {"s": ("s", "all"), "a": ("a", "always"), "A": ("A", "Always", "ALWAYS"), "x": ("x",)}
+_ALWAYS_NOT_OFFERED = '"always" is not offered for this call. Answer y to allow it once.'
+
+
+class ReviewHunks(Value):
+    """The answer that requests a review hunk by hunk, which makes the decision."""
+
+
+class SkippedHunk(Value):
+    """The answer that skips a hunk, and why."""
+
+    why: str
+
+
+class RemainingHunks(Value):
+    """The answer for a hunk and all hunks after it."""
+
+    take: bool
+
+
+T = TypeVar("T")
+
+
+def ask_until_valid(ask: Callable[[str], UserDecision | Defer], take: Callable[[UserDecision], T]) -> T | Defer:
+    """Ask until the decision can be carried out, and return what `take` makes of it.
+
+    ask: is given why the last decision was refused, "" at first.
+    """
+    refused = ""
+    while True:
+        decision = ask(refused)
+        if isinstance(decision, Defer):
+            return decision
+        try:
+            return take(decision)
+        except DecisionRefusedError as why:
+            refused = str(why)
+
+
+def ask_approval(
+    request: ApprovalRequested, put: Put, workspace: Workspace, traits_of: TraitsOf = tool_traits, *, for_whom: str = ""
+) -> Answer:
+    """Ask about a call. for_whom: the sub-agent that makes it, in words."""
+
+    def ask(refused: str) -> UserDecision | Defer:
+        change = editable_call(request, workspace, traits_of)
+        dialog = approval_dialog(request, change)
+        dialog = dialog.replace(
+            about=" · ".join(filter(None, (dialog.about, one_line(for_whom)))),
+            warnings=(*filter(None, (refused,)), *dialog.warnings),
+        )
+        decision: UserDecision | Defer | ReviewHunks = put(dialog)
+        return _ask_hunks(request, change, put) if isinstance(decision, ReviewHunks) else decision
+
+    return ask_until_valid(ask, lambda decision: take_decision(request, decision, workspace, traits_of=traits_of))
+
+
+def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> UserDecision | Defer:
+    """Ask about each hunk of a change and return the decision about the call."""
+    kept: list[int] = []
+    comments: list[str] = []
+    rest: RemainingHunks | None = None
+    for number, hunk in enumerate(change.hunks, 1):
+        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
+        if isinstance(answer, Defer):
+            return answer
+        if isinstance(answer, RemainingHunks):
+            rest, answer = answer, answer.take
+        if isinstance(answer, SkippedHunk):
+            comments.append(f"Of {hunk.path}:{hunk.first + 1}: {answer.why}")
+        elif answer:
+            kept.append(number - 1)
+    said = "\n".join(comments)
+    return decided(request, "approve", said).replace(hunks=tuple(kept)) if kept else decided(request, "reject", said)
+
+
+def decided(asked: ApprovalRequested | QuestionAsked, verdict: DecisionWord, text: str = "") -> UserDecision:
+    """Return a decision about the question that is shown."""
+    return UserDecision(asked.call_id, "", verdict, text.strip())
+
+
+def words_for(label: str, decision: UserDecision) -> TextInput:
+    """Return the line that takes the words to go with a decision."""
+    return TextInput(label, lambda words: decision.replace(text=words.strip()) if words.strip() else None)
+
+
+def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
+    """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved."""
+    title = approval_title(request)
+    lookalikes = describe_lookalikes(request.summary, *(e.target for e in request.effects))
+    return Dialog(
+        Verbatim(title, "ask"),
+        tuple(_effect_blocks(request, title)),
+        tuple(map(Fact, call_facts(request))),
+        "Allow?",
+        tuple(_choices(request, change)),
+        TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
+        about=described(request),
+        warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
+        asks=approval_question(request),
+        # A call with nothing to warn of stays in the sandbox, and destroys nothing.
+        grave=bool(request.warnings),
+        reported=True,
+    )
+
+
+def _choices(request: ApprovalRequested, change: EditableCall) -> Iterator[Choice]:
+    approve, reject = decided(request, "approve"), decided(request, "reject")
+    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
+    for number, offer in enumerate(lasting_approvals(request)):
+        edits = offer.decision.mode == "acceptEdits"
+        yield Choice(
+            offer.key,
+            f"Yes, and {offer.says}",
+            GiveAnswer(offer.decision),
+            _NAMES[offer.key],
+            offer.words,
+            why=offer.why,
+            detail="Shift-Tab" if edits else "",
+            comment=words_for("yes, and> ", offer.decision) if edits else None,
+            mode_key=edits,
+            rare=number > 0,
+        )
+    no = words_for("no, because> ", reject)
+    why = "the model is told; with words of yours (Tab), the calls behind it are not run either"
+    yield Choice("n", "No", GiveAnswer(reject), NO, "no", detail="Tab: say what to do instead", why=why, comment=no)
+    if change.name:
+
+        def edited(text: str) -> UserDecision | None:
+            arguments = change.edited(text)
+            return decided(request, "edit").replace(arguments=arguments) if arguments is not None else None
+
+        in_line = TextInput(f"{change.name}> ", edited, change.text)
+        edit = in_line if change.single_line else InEditor(change.text, edited, change.suffix)
+        yield Choice("e", "edit", edit, ("e", "edit"), listed=False)
+    if change.hunks:
+        hunks = f"{len(change.hunks)} hunks"
+        yield Choice("h", f"review {hunks}", GiveAnswer(ReviewHunks()), ("h",), hunks, listed=False)
+    yield Choice("r", "no, because", no, listed=False)
+
+
+def _parse_rejection(request: ApprovalRequested, words: str) -> UserDecision | None:
+    """Read a line that names no choice. Raises ValueError for "always", if it is not offered."""
+    if words.lower() in ("a", "always"):
+        raise ValueError(_ALWAYS_NOT_OFFERED)
+    return decided(request, "reject", words) if words.strip() else None
+
+
+def _effect_blocks(request: ApprovalRequested, title: str) -> Iterator[Block]:
+    """Yield the effects of a call that its title does not already state."""
+    yield from (ShellCommand(effect.target) for effect in request.effects if effect.kind == "run")
+    yield from (Verbatim(f"  {line}", "dim") for line in effect_lines(request, title))
+    if request.preview is not None:
+        single = isinstance(request.preview, Diff) and escape_lookalikes(request.preview.path) in title
+        yield DiffBlock(request.preview, titled=single)
+
+
+def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
+    """Build the question about one hunk of a change.
+
+    The answer is True, False, a `SkippedHunk` or `RemainingHunks`.
+    """
+    left = of - number + 1
+    why = TextInput("skip, because> ", lambda words: SkippedHunk(words.strip()) if words.strip() else None)
+    rest = (
+        Choice("a", f"Apply all {left} hunks that are left", GiveAnswer(RemainingHunks(True)), ("a",), "all the rest"),
+        Choice("d", f"Skip all {left} hunks that are left", GiveAnswer(RemainingHunks(False)), ("d",), "skip the rest"),
+    )
+    return Dialog(
+        Verbatim(f"Hunk {number} of {of} · {escape_lookalikes(hunk.path)}", "ask"),
+        (DiffBlock(hunk.diff, titled=True),),
+        question="Apply this hunk?",
+        asks=f"Apply hunk {number} of {of} to {escape_lookalikes(hunk.path)}?",
+        choices=(
+            Choice("y", "Yes, apply this hunk", GiveAnswer(True), YES, "yes"),
+            Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no", comment=why),
+            *(rest if left > 1 else ()),
+        ),
+        escape="d" if left > 1 else "n",
+        reported=True,
+    )

@@ -1,0 +1,398 @@
+"""Render events as lines, for both front ends.
+
+Answers are written as they are finished, each call on one line with its result and its output below, failures with
+advice. The writer puts the lines on the screen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from agent_cli.kernel.events import (
+    EDITED,
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    TextDelta,
+    ToolFinished,
+    TurnFinished,
+)
+from agent_cli.kernel.messages import CONTINUE_CUT
+from agent_cli.kernel.result_words import short_result
+from agent_cli.kernel.results import Failure
+from agent_cli.kernel.session.live import LiveSession, ViewChange
+from agent_cli.kernel.session.view_entries import CallView
+from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
+from agent_cli.shells.terminal.render.code import display_lines
+from agent_cli.shells.terminal.render.console import styled
+from agent_cli.shells.terminal.render.writer import Outcome, Writer
+from agent_tools.lazy import lazy_imports
+from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
+from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
+
+with lazy_imports():
+    from agent_cli.hooks import events as hook_events
+
+_ADVICE_BY_KIND = {
+    "auth": "/login stores another key; agent doctor shows which one is used.",
+    "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
+    "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
+    "network": "Check the connection and base_url (agent doctor tries it), then try again.",
+    "refused": "Rephrase the request, or switch to another model: /model NAME.",
+    "context_too_long": "/clear starts a new session; /model NAME switches to a model with a larger window.",
+}
+_UNKNOWN_MODEL = re.compile(r"no model named|does not exist|not found")
+_NO_CREDIT = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
+
+
+# The call of a command that the user typed after `!`.
+BANG_CALL_ID = "!"
+# Length of a sub-agent's name with its task.
+_MAX_NAME_CHARS = 32
+
+# Limits by terminal reason: what was limited, and the setting.
+_LIMITS = {
+    "max_rounds": ("model calls per turn", "max_rounds"),
+    "max_duration": ("working time per turn", "max_seconds"),
+    "max_tool_calls": ("tool calls per turn", "max_tool_calls"),
+    "max_cost": ("dollars per turn", "max_cost"),
+    "max_failures": ("failed rounds in a row", "max_failures"),
+    "max_denials": ("refusals of the same call", None),
+    "max_output_tokens": ("tokens of an answer", "max_tokens"),
+}
+
+
+def limit_message(reason: str) -> str:
+    """Explain which limit ended a turn and how to continue."""
+    if reason not in _LIMITS:
+        return "Stopped: the model repeated itself. Say what to do instead to continue."
+    what, setting = _LIMITS[reason]
+    if setting is None:
+        return f'Stopped: the limit of {what} is reached. Say "continue" to continue.'
+    text = f"Stopped: the limit of {what} is reached (setting: {setting})."
+    return f'{text} Say "continue" to continue, or raise the limit.'
+
+
+def approval_words(event: ApprovalResolved, summary: str = "") -> str:
+    """Describe a user's approval in a few words. summary: of the call, next to which its command is not repeated."""
+    if event.mode:
+        return "✓ allowed, and all edits this session"
+    command = summary.partition(": ")[2]
+    what = "exactly this" if command and (event.rule or "").partition("(")[2] == f"{command})" else event.rule
+    text = f", always: {what}" if event.rule else ""
+    return f"✓ allowed{text}{f' ({event.reason})' if event.reason else ''}"
+
+
+def failure_advice(failure: Failure) -> str:
+    """Return one sentence of advice about a failure; "" if there is none."""
+    if failure.kind == "bad_request" and _UNKNOWN_MODEL.search(failure.message):
+        return "agent models lists what there is; /model NAME changes it here."
+    if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_CREDIT.search(failure.message):
+        return "Add credit with the provider, or switch to another model: /model NAME."
+    return _ADVICE_BY_KIND.get(failure.kind, "")
+
+
+class EventRenderer:
+    """Listener that writes each event, append-only.
+
+    view: the session.
+    questions_stay: questions stay on the screen, so approved calls and changes are not written again.
+    writer: puts lines on the screen; by default directly on the console.
+    plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
+    folded: omit the output of calls, as for turns of a resumed session.
+    """
+
+    questions_stay = True
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        verbose: bool = False,
+        writer: Writer | None = None,
+        plan: Callable[[], Sequence[TodoItem]] | None = None,
+        folded: bool = False,
+    ) -> None:
+        self._folded = folded
+        self._out = writer or Writer(console, whole_thoughts=verbose)
+        self._plan, self._planned = plan, False
+        self._explained_compaction = False
+        self._verbose = verbose
+        self.view = LiveSession()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TextDelta):  # there are many, and nothing here depends on what the view makes of them
+            self._out.answer(event.text)
+        else:
+            self._draw(self.view.follow(event))
+
+    def _draw(self, change: ViewChange) -> None:
+        """Write what an event changed. Pieces of an answer are many, so they come first."""
+        if change.kind == "text" and change.view is self.view:
+            self._out.answer(change.event.text)
+            return
+        if (task := change.task) is not None:
+            self._nested(self._subagent_label(task), task, change)
+            return
+        if change.call is not None:
+            self._draw_call(change, change.call)
+            return
+        event = change.event
+        match change.kind:
+            case "thinking":
+                self._out.think(event.text)
+            case "restarted":
+                self._out.discard("  (the answer broke off here; asking again)")
+            case "message" if (text := event.message.text) != CONTINUE_CUT:
+                # What the model says to a message is another answer.
+                self._out.settle()
+                for line in text.split("\n") if text.startswith("[diagnostics: ") else ():
+                    self._say(f"  {line}", "ask")
+            case "continued":
+                self._say("  (the plan has open steps; continuing)", "dim")
+            case "compacting" | "compacted" | "uncompacted" | "pinned":
+                self._compaction(change)
+            case "hook" if hook_events.should_display(event) or self._verbose:
+                self._out.settle()
+                self._say(f"  {change.note}", "dim" if event.outcome == "success" else "ask")
+            case "warning":
+                self._say(f"warning: {change.note}", "ask")
+            case "notice":
+                text = change.note
+                self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
+            case "ended":
+                self._end(event)
+
+    def _draw_call(self, change: ViewChange, call: CallView) -> None:
+        match change.kind:
+            case "requested" | "asked":
+                self._out.settle()
+            case "started":
+                self._begin(call)
+            case "output" if not self._folded:
+                self._out.output(call.call_id, change.event.text)
+            case "decided":
+                self._decided(call)
+            case "finished":
+                self._finished(call, change.event)
+
+    def _decided(self, call: CallView) -> None:
+        """Write a refusal, and the answers of the user in an earlier turn."""
+        if call.decision == "answer" and self._folded:
+            for line in call.reason.splitlines():
+                self._say(f"? {line.replace(' -> ', ' → ')}")
+        if call.decision != "reject" or _was_edited(call) or (call.by == "person" and self.questions_stay):
+            return
+        reason = f": {call.reason}" if call.reason else ""
+        self._out.begin(call.call_id, _title(call) if _is_known(call) else "")
+        self._out.end(call.call_id, f"denied{reason if call.by == 'person' else f': it {call.reason}'}", "denied")
+
+    def _has_line(self, call: CallView) -> bool:
+        """Return True if a call has a line of its own, or will have one: it is known, and not refused."""
+        # A plan that is revised fails with the user's own words, which are already shown.
+        refused = call.decision == "reject" and not _was_edited(call)
+        return _is_known(call) and not refused and (self._folded or call.decision not in ("revise", "cancel"))
+
+    def _subagent_label(self, task: CallView) -> str:
+        """Return the label of a sub-agent's lines: its name, with its task if several run at the same time."""
+        agent = task.nested.agent if task.nested is not None else ""
+        if len(self.view.running) < 2:
+            return agent
+        return shorten((_title(task) if _is_known(task) else agent).removeprefix("Sub-agent "), _MAX_NAME_CHARS)
+
+    def _nested(self, agent: str, task: CallView, change: ViewChange) -> None:
+        """Write the calls and warnings of a sub-agent, one line each. task: its call."""
+        call = change.call
+        match change.kind:
+            case "requested" if call is not None:
+                self._say(f"  [{agent}] {call.summary}", "dim")
+            case "decided" if call is not None and call.decision == "reject":
+                if call.by != "person":
+                    self._say(f"  [{agent}] denied: it {call.reason}", "bad")
+                elif not self.questions_stay and not _was_edited(call):
+                    what = f"{call.summary} " if call.requested else ""
+                    self._say(f"  [{agent}] {what}✗ denied{f': {call.reason}' if call.reason else ''}", "bad")
+            case "warning":
+                self._say(f"  [{agent}] warning: {change.note}", "ask")
+            case "asked":
+                self._out.settle()
+            case "compacted":
+                self._say(f"  [{agent}] {change.note}", "dim")
+            case "hook" if hook_events.should_display(change.event):
+                self._say(f"  [{agent}] {change.note}", "ask")
+
+    def _compaction(self, change: ViewChange) -> None:
+        self._out.settle()
+        self._say(f"  {change.note}{' ...' * (change.kind == 'compacting')}", "dim")
+        if change.kind == "compacted" and not self._explained_compaction:
+            self._explained_compaction = True
+            self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
+
+    def _begin(self, call: CallView) -> None:
+        verdict, title, words = call.answer, _title(call), ""
+        if isinstance(verdict, ApprovalResolved) and verdict.decision == "approve" and verdict.by == "person":
+            words = f" {approval_words(verdict, title)}" if not self.questions_stay else ""
+        self._out.begin(call.call_id, f"{title}{words}")
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._out.say(text, style)
+
+    def _finished(self, call: CallView, event: ToolFinished) -> None:
+        """Write the result of a call: in a few words on its line if it is the last one, the rest below."""
+        key, display = call.call_id, event.display
+        error = call.result.text if call.result is not None and call.result.is_error else ""
+        failed = event.is_error or (isinstance(display, CommandOutput) and display.failed)
+        most = BANG_ROWS if key == BANG_CALL_ID else FAILED_ROWS if failed else RESULT_ROWS
+        rows = self._out.end_output(key, most)
+        if isinstance(display, Diff | Diffs):
+            # What formatters and checkers said of a change.
+            rows = [styled(row.plain, "ask") for row in rows]
+        if self._plan is not None and isinstance(display, TodoView):
+            self._planned, display = True, None
+        # A change just approved is not shown again, unless the result differs from it.
+        question = call.question if self.questions_stay else None
+        approved = question.preview if isinstance(question, ApprovalRequested) else None
+        brief = self._annotate_result(call, short_result(display, words=self._out.words))
+        named = self._has_line(call)
+        if display is None and error and named:
+            brief = _first_line(error)
+        if named and not call.started and brief:
+            self._begin(call)
+        if brief and event.is_error and self._out.words:
+            brief = f"failed: {brief}"
+        self._out.end(key, brief, "failed" if failed else "done")
+        self._out.release(key)
+        if display is not None and not short_result(display) and display != approved and not self._folded:
+            # Below output, which has no margin, it continues the same block.
+            rows += [line[2:] if rows else line for line in self._rows_of(display)]
+        if rows:
+            self._out.rows(rows)
+
+    def _annotate_result(self, call: CallView, brief: str) -> str:
+        """Return the short result of a call, to which a front end may add."""
+        return brief
+
+    def _rows_of(self, display: Display) -> Iterator[Text]:
+        if self._out.words:
+            return display_lines(display, words=True)
+        return display_lines(display, width=self._out.console.width - self._out.indent, heading=False)
+
+    def _end(self, event: TurnFinished) -> None:
+        self._out.release_all()
+        if self._plan is not None and self._planned:
+            for line in display_lines(TodoView(tuple(self._plan()))):
+                self._out.put(line)
+            self._planned = False
+        if event.degraded and event.failure is not None:
+            # The calls before it are on the screen.
+            self._say(event.text.partition("\n\nBefore that:")[0], "bad")
+            resume = "Nothing is lost: write continue to resume the work."
+            self._say(" ".join(filter(None, (failure_advice(event.failure), resume))), "dim")
+        elif event.degraded or event.result == "MaxIterations":
+            # A summary written by the model is already shown.
+            if event.text != self.view.answer:
+                self._say(event.text, "ask")
+            if not event.degraded:
+                self._say(limit_message(event.diagnostics.terminal_reason), "ask")
+        elif event.diagnostics.terminal_reason == "interrupted":
+            for call in self.view.own_calls():
+                if self._has_line(call) and not call.started and call.finished is None:
+                    self._out.begin(call.call_id, _title(call))
+                    self._out.end(call.call_id, "not run", "denied")
+            # After the ^C that the terminal printed.
+            self._say("")
+            self._say("interrupted; say what to do instead, or continue", "ask")
+        elif event.failure is not None:
+            self._say(event.failure.message, "bad")
+            if hint := failure_advice(event.failure):
+                self._say(hint, "dim")
+        if event.result == "Complete" and event.plan_unfinished and self._plan is None:
+            self._say("the plan has open steps: /todos shows it", "ask")
+        self._out.close(*self._summarize_turn(event))
+
+    def _summarize_turn(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
+        """Return the outcome of the turn, and its facts with styles: time, tokens, cost, changes, verification."""
+        reason = event.diagnostics.terminal_reason
+        complete = event.result == "Complete" and not event.degraded
+        used = event.earlier + event.usage
+        facts = [
+            "interrupted" if reason == "interrupted" else "",
+            short_duration(event.diagnostics.duration_ms / 1000),
+            tokens_used(used.input, used.output),
+            f"{'~' if used.estimated else ''}{dollars(used.cost)}" if used.reliable and used.cost else "",
+            self._changes(event),
+        ]
+        styled_facts = [(fact, "dim") for fact in facts if fact]
+        if event.result == "Complete" and (event.verified or event.changed_files):
+            styled_facts.append(_verification(event.verified))
+        return "done" if complete else "failed", styled_facts
+
+    def _changes(self, event: TurnFinished) -> str:
+        """Describe what the turn changed."""
+        turn, files = self.view.turn, dict[str, ChangedLines]()
+        for diff in (diff for call in (turn.calls if turn is not None else ()) for diff in call.diffs):
+            files.setdefault(diff.path, ChangedLines()).add(diff)
+        if not files:
+            return "changed files" if event.changed_files else ""
+        added, removed = (sum(counts) for counts in zip(*(c.counts for c in files.values()), strict=True))
+        return f"changed {counted(len(files), 'file')} (+{added} -{removed})"
+
+
+def _title(call: CallView) -> str:
+    """Return the summary of a call. The user may have changed the call in its question."""
+    return call.question.summary if isinstance(call.question, ApprovalRequested) else call.summary
+
+
+def _is_known(call: CallView) -> bool:
+    return call.requested or isinstance(call.question, ApprovalRequested)
+
+
+def _was_edited(call: CallView) -> bool:
+    """Return True if the user changed the call: it is requested again; in a resumed session that is not shown."""
+    return call.decision == "reject" and call.by == "person" and call.reason == EDITED
+
+
+class ChangedLines:
+    """Counts the lines that several changes of a file added and removed, without those that were added and removed."""
+
+    def __init__(self) -> None:
+        self._added: Counter[str] = Counter()
+        self._removed: Counter[str] = Counter()
+
+    def add(self, diff: Diff) -> None:
+        lines = diff.patch.splitlines()
+        added = Counter(line[1:] for line in lines if line.startswith("+"))
+        removed = Counter(line[1:] for line in lines if line.startswith("-"))
+        if (added.total(), removed.total()) != (diff.added, diff.removed):  # the patch is shortened
+            added, removed = Counter({"+": diff.added}), Counter({"-": diff.removed})
+        reverted, restored = removed & self._added, added & self._removed
+        self._added = self._added - reverted + (added - restored)
+        self._removed = self._removed - restored + (removed - reverted)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The lines added, and those removed."""
+        return self._added.total(), self._removed.total()
+
+
+def _first_line(error: str) -> str:
+    """Return the first line of an error, without a final introduction of the lines below ("Differences:")."""
+    first = error.splitlines()[0]
+    if not first.endswith(":"):
+        return first
+    sentences, _, last = first.rpartition(". ")
+    return f"{sentences}." if sentences else last[:-1]
+
+
+def _verification(check: str) -> tuple[str, str]:
+    """Describe the verification of the work, with a style. check: `verified` of the turn; "" if there was none."""
+    if not check:
+        return "not verified: no test was run", "ask"
+    if check.endswith(" passed"):
+        return f"verified: {check.removesuffix(' passed')}", "good"
+    return f"not verified: {check}", "bad"

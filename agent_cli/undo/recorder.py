@@ -1,0 +1,350 @@
+"""Record the state around each call that may change files (the engine's `ChangeObserver`).
+
+A call that only writes named files costs a stat of these; a command, or another program's tool, a scan of the folders.
+Errors are reported once and never stop a turn.
+
+Also finds the files that a call names in addition to its folder's snapshot: those that it writes or would destroy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from agent_cli.kernel.messages import Message, is_user_message, user_text
+from agent_cli.undo.git_store import StoreError, TooManyFilesError
+from agent_cli.undo.left_out import NESTED
+from agent_cli.undo.manifest import After, Before, RecordedTurn
+from agent_cli.undo.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
+from agent_cli.undo.store import Store, StoreConfig
+from agent_tools.base import Effect
+from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
+from agent_tools.text import counted, shorten, utc_stamp
+
+if TYPE_CHECKING:
+    from agent_cli.policy.programs.danger import Danger
+    from agent_cli.policy.shell.words import SimpleCommand
+
+with lazy_imports():  # an edit needs none of what knows commands
+    from agent_cli.policy import destructive, operands
+    from agent_cli.policy.shell import analysis as shell_analysis
+
+_MAX_NAMED = 200
+_WALK_SECONDS = 0.3
+_FILE_DANGERS = ("delete", "tree", "overwrite", "attributes")
+_ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", "unpush": "pushes"}
+
+
+class NamedPaths(Value):
+    """Absolute paths that a call names.
+
+    files: to be stored.
+    unlisted: folders whose files are not listed, each with the reason.
+    elsewhere: targets that a command destroys and that are not files.
+    cleans: folders in which a `git clean` deletes ignored files.
+    history: deleted parts of git's own folders.
+    """
+
+    files: tuple[str, ...] = ()
+    unlisted: tuple[tuple[str, str], ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    cleans: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+
+
+def target_files(
+    effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: SizeLimits
+) -> NamedPaths:
+    """Return what the effects of a call name. Never raises, even for a command that cannot be parsed."""
+    files: dict[str, None] = {}
+    unlisted: dict[str, str] = {}
+    elsewhere: list[str] = []
+    cleans: list[str] = []
+    history: list[str] = []
+    for effect in effects:
+        if effect.kind == "write":
+            files[effect.target] = None
+        elif effect.kind == "run":
+            analysis = shell_analysis.analyse(effect.target, cwd, home)
+            found = destructive.dangers(analysis)
+            for part in analysis.parts:
+                for path in (*_words(part, roots), *_moved_files(part, bounds)):
+                    files[path] = None
+            for danger in found:
+                if danger.kind in _ELSEWHERE:
+                    elsewhere.append(_ELSEWHERE[danger.kind])
+                elif danger.kind == "clean" and {"x", "X"} & danger.flags:
+                    cleans += danger.part.cwds or ()
+                elif danger.kind in _FILE_DANGERS:
+                    for target in _targets(danger):
+                        below, why, gits = _files_below(target, bounds)
+                        history += gits if danger.kind in ("delete", "tree") and not _is_selective(danger) else []
+                        if why:
+                            unlisted[target] = why
+                        files.update(dict.fromkeys(below))
+    grouped = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
+    return NamedPaths(tuple(files), tuple(unlisted.items()), *grouped)
+
+
+def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
+    """Yield the files in the session's folders that a simple command names, and all files that it redirects to."""
+    words = [w for w in part.words[1:] if not w.why and not w.pattern]
+    written = [r.target for r in part.redirects if not r.why and r.kind not in ("read", "network")]
+    for start in part.cwds or ():
+        for word in islice(words, _MAX_NAMED):
+            text = word.text.partition("=")[2] if word.text.startswith("-") else word.text
+            path = os.path.normpath(os.path.join(start, text)) if text and "\0" not in text else ""
+            if path and any(path.startswith(f"{r.rstrip('/')}/") for r in roots) and _is_file(path):
+                yield _real(path)
+        for target in written:
+            path = _real(os.path.normpath(os.path.join(start, target)))
+            if target and "\0" not in target and not path.startswith(("/dev/", "/proc/")) and not _is_folder(path):
+                yield path
+
+
+def _moved_files(part: SimpleCommand, bounds: SizeLimits) -> Iterator[str]:
+    """Yield the files that `mv` takes from their place, as far as they can be listed: it may be an ignored place."""
+    named = [w for w in part.words[1:] if not w.text.startswith("-")] if part.program == "mv" else []
+    for start in part.cwds or ():
+        for word in named[:-1][:_MAX_NAMED]:
+            for operand in operands.resolve_word(word, start):
+                yield from _files_below(operand.entry, bounds)[0]
+
+
+def _targets(danger: Danger) -> Iterator[str]:
+    for start in danger.part.cwds or ():
+        for target in danger.targets(os.path.normpath(os.path.join(start, danger.folder))):
+            yield from dict.fromkeys((target.entry, target.path))
+
+
+def _is_selective(danger: Danger) -> bool:
+    """Return True if only some of what is below is deleted, as by a `find` with conditions."""
+    return danger.selective or (danger.find is not None and danger.find[0].narrow)
+
+
+def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
+    """Return the files at and below a path (links not followed), why the list is incomplete, and git's own folders."""
+    if ".git" in target.split("/"):
+        return [], "", [target] if os.path.lexists(target) else []
+    if not _is_folder(target):
+        return ([_real(target)] if os.path.lexists(target) else []), "", []
+    found: list[str] = []
+    gits: list[str] = []
+    size = 0
+    until = time.monotonic() + _WALK_SECONDS
+    for here, folders, names in os.walk(target):
+        gits += [os.path.join(here, f) for f in folders if f == ".git"]
+        folders[:] = [f for f in folders if f != ".git"]
+        for name in names:
+            path = os.path.join(here, name)
+            try:
+                size += os.lstat(path).st_size
+            except OSError:
+                continue
+            found.append(_real(path))
+        if len(found) > MAX_LISTED_BELOW:
+            return [], f"more than {counted(MAX_LISTED_BELOW, 'file')}", gits
+        if size > bounds.total:
+            return [], f"more than {bounds.total / 1e6:.0f} MB", gits
+        if time.monotonic() > until:
+            return [], "too many to look through", gits
+    return found, "", gits
+
+
+def _real(path: str) -> str:
+    """Return the path with links in its folders resolved, but not a link at its end."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH120
+
+
+def _is_file(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+_MAX_SKIPPED = 500
+_MAX_LISTED = 5
+
+
+class Recorder:
+    """Records one session.
+
+    redact: removes secrets from recorded text.
+    model: returns the label of the active model.
+    """
+
+    def __init__(self, where: StoreConfig, redact: Callable[[str], str], model: Callable[[], str]) -> None:
+        self._where = where
+        self._redact = redact
+        self._model = model
+        self._store: Store | None = None
+        self._turn = RecordedTurn(0, "", 0, "", "")
+        self._recorded_number = -1
+        self._new = True
+        self._open: dict[str, tuple[Before, bool]] = {}
+        self._warned: set[str] = set()
+        self._folders = True
+        self._first = True
+
+    @property
+    def store(self) -> Store:
+        """The store, opened on first use. Raises StoreError."""
+        if self._store is None:
+            self._store = Store(self._where)
+        return self._store
+
+    @property
+    def number(self) -> int | None:
+        """The number of the running or latest turn; None if it changed nothing."""
+        return self._recorded_number if self._recorded_number >= 0 else None
+
+    def turn(self, history: Sequence[Message], *, new: bool) -> None:
+        """Start or resume a turn with this history."""
+        # Messages that the program added, such as hook context or a nudge, do not begin or name a turn.
+        at, text = next(
+            ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
+        )
+        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp())
+        self._recorded_number, self._new, self._first = -1, new, True
+
+    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
+        """Record the state before a call; return warnings for the user."""
+        whole = self._folders and any(e.kind in ("run", "call") for e in effects)
+        try:
+            store = self.store
+            with store.locked():
+                named = self._named(effects, cwd)
+                files = self._all_named(named) if whole else list(named.files)
+                shots = store.shots() if whole else ()
+                unversioned = store.unversioned(files) if whole else files
+                if unversioned:
+                    shots = (*shots, *store.shots(unversioned, whole=False))
+                if named.history and shots:
+                    store.copy_all(shots)
+                left_out = store.record_left_out(shots) if whole and self._first else {}
+                kept = tuple(_truncate_skipped(s) for s in shots)
+                record = Before(
+                    0, call, tool, self._redact(summary), kept, store.head(), utc_stamp(), tuple(unversioned), left_out
+                )
+                record = record.replace(turn=self._turn_number())
+                store.manifest.add(record)
+                self._first = self._first and not whole
+                self._open[call] = (record, whole)
+            return self._warn_skipped(shots)
+        except TooManyFilesError as error:
+            self._folders = False
+            text = f"From now on undo covers only files that tools write or commands name: {error}."
+            return [text, *self.before(call, tool, summary, effects, cwd)]
+        except (StoreError, OSError) as error:
+            return self._once(f"This call cannot be undone: {error}.")
+
+    def after(self, call: str) -> list[str]:
+        """Record the state after a call for which `before` was called; return warnings for the user."""
+        before, whole = self._open.pop(call, (None, False))
+        if before is None:
+            return []
+        try:
+            store = self.store
+            with store.locked():
+                shots = store.shots(before.named, whole=whole)
+                store.pin(before.shots, shots)
+                shots = tuple(_truncate_skipped(s) for s in shots)
+                store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
+            return self._warn_skipped(shots)
+        except (StoreError, OSError) as error:
+            return self._once(f"What {before.tool} changed may not be undone completely: {error}.")
+
+    def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
+        """Return facts for an approval question: whether an undo can restore what a command destroys."""
+        home, bounds = self._where.home, self._where.bounds
+        if not any(
+            destructive.dangers(shell_analysis.analyse(e.target, cwd, home)) for e in effects if e.kind == "run"
+        ):
+            return ()
+        try:
+            named = self._named(effects, cwd)
+            missing = [*named.history, *(f"{folder} ({why})" for folder, why in named.unlisted), *named.elsewhere]
+            states = [(p, state.st_size) for p in named.files if (state := lstat_file("/", p))]
+            large = [p for p, size in states if size > bounds.file]
+            missing += [f"{p} (too large)" for p in self.store.untracked(large)]
+        except StoreError as error:
+            return (f"undo: nothing of this can be restored: {error}",)
+        if not missing:
+            return ("undo: a copy is saved first, and /undo restores it",)
+        more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
+        return (f"undo cannot restore: {', '.join(missing[:_MAX_LISTED])}{more}",)
+
+    def _named(self, effects: Iterable[Effect], cwd: str) -> NamedPaths:
+        roots = tuple(str(r) for r in self._where.roots)
+        found = target_files(effects, cwd, self._where.home, roots, self._where.bounds)
+        files, unlisted = list(found.files), []
+        for folder, why in found.unlisted:
+            # The snapshot of a large folder contains what git tracks; only the rest has to be named.
+            more = self.store.untracked_below(folder)
+            unlisted += [(folder, why)] if more is None else []
+            files += more or []
+        return found.replace(files=tuple(files), unlisted=tuple(unlisted))
+
+    def _all_named(self, named: NamedPaths) -> list[str]:
+        """Return the named files, and the ignored ones that a `git clean` would delete."""
+        return [*named.files, *(p for folder in named.cleans for p in self.store.ignored(folder))]
+
+    def _turn_number(self) -> int:
+        """Return the number of the running turn, recorded with its first change."""
+        if self._recorded_number >= 0:
+            return self._recorded_number
+        turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
+        last = turns[-1] if turns else None
+        if last is not None and not self._new and last.messages == self._turn.messages:
+            self._recorded_number = last.turn
+            return self._recorded_number
+        self._recorded_number = last.turn + 1 if last else 1
+        self.store.manifest.add(self._turn.replace(turn=self._recorded_number, model=self._model()))
+        return self._recorded_number
+
+    def _warn_skipped(self, shots: Iterable[Snapshot]) -> list[str]:
+        """Return a warning about files that are in no snapshot, once per project."""
+        file = self._where.folder / "told.json"
+        try:
+            mentioned = set(json.loads(read_regular(file, MAX_STATE_BYTES)))
+        except (OSError, ValueError, TypeError):
+            mentioned = set()
+        new = {os.path.join(s.base, p): why for s in shots for p, (why, _) in s.skipped.items()}
+        new = {path: why for path, why in new.items() if path not in mentioned}
+        if not new:
+            return []
+        write_atomic(file, json.dumps(sorted(mentioned | set(new))).encode("ascii"), sync=False)
+        root = str(self._where.roots[0])
+        names = [f"{os.path.relpath(p, root)} ({why})" for p, why in new.items()]
+        what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")
+        what = what.replace("repositorys", "repositories")
+        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+        return [f"Not covered by undo: {what}: {', '.join(names[:_MAX_LISTED])}{more}."]
+
+    def _once(self, text: str) -> list[str]:
+        if text in self._warned:
+            return []
+        self._warned.add(text)
+        return [text]
+
+
+def _truncate_skipped(shot: Snapshot) -> Snapshot:
+    if len(shot.skipped) <= _MAX_SKIPPED:
+        return shot
+    return shot.replace(skipped=dict(list(shot.skipped.items())[:_MAX_SKIPPED]))

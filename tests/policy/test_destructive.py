@@ -1,0 +1,301 @@
+"""Commands that destroy work, in real repositories: what would be lost is computed, and broad rules do not cover it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.rules import read_rule, split_rules
+from agent_cli.policy.destructive import dangers
+from agent_cli.policy.policy import Mode, Policy
+from agent_cli.policy.shell.analysis import analyse
+from agent_tools.base import Effect
+from agent_tools.fs.workspace import Workspace
+from tests.support.repositories import git
+from tests.support.sandboxes import confined
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git knows is waited for: on a busy machine it may take longer than a user would wait."""
+    monkeypatch.setattr("agent_cli.policy.git_reader.MAX_SECONDS", 30.0)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository: a.py is committed and clean, b.py has changes, new.txt is untracked, build/ is ignored."""
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init")
+    (root / "a.py").write_text("one\n")
+    (root / "b.py").write_text("one\ntwo\n")
+    (root / ".gitignore").write_text("build/\n")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "first")
+    (root / "b.py").write_text("one\n2\nthree\n")
+    (root / "new.txt").write_text("precious")
+    (root / "build").mkdir()
+    for n in range(12):
+        (root / "build" / f"{n:02}.o").write_bytes(b"x" * 1000)
+    return root
+
+
+def policy(root: Path, mode: Mode = "default", **more: object) -> Policy:
+    allow = [read_rule("allow", r, "test", root) for r in split_rules(str(more.pop("allow", "")))]
+    return Policy(Workspace(root), allow, mode, **more)  # type: ignore[arg-type]
+
+
+def asked(root: Path, command: str, **more: object) -> str:
+    """The facts of the question about a command, as one text."""
+    gate, effects = policy(root, **more), (Effect("run", command),)  # type: ignore[arg-type]
+    return "\n".join(gate.facts("Bash", effects, gate.decide("Bash", effects)).lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "kinds"),
+    [
+        ("git reset --hard", ["reset"]),
+        ("git -C x reset --hard HEAD~1", ["reset"]),
+        ("git reset HEAD a.py", []),
+        ("git clean -fdx", ["clean"]),
+        ("git clean -nfd", []),
+        ("git checkout .", ["restore"]),
+        ("git checkout -- a.py", ["restore"]),
+        ("git checkout -f main", ["restore"]),
+        ("git checkout main", []),
+        ("git switch --discard-changes main", ["restore"]),
+        ("git restore a.py", ["restore"]),
+        ("git restore --staged a.py", []),
+        ("git restore -SW a.py", ["restore"]),
+        ("git stash drop", ["stash"]),
+        ("git stash clear", ["stash"]),
+        ("git stash pop", []),
+        ("git checkout-index -af", ["restore"]),
+        ("git checkout-index --force a.py", ["restore"]),
+        ("git checkout-index --prefix=x/ -a", []),
+        ("git read-tree -u --reset HEAD", ["restore"]),
+        ("git read-tree -m HEAD", []),
+        ("git rm -rf a", ["tree"]),
+        ("git rm --force a.py", ["tree"]),
+        ("git rm --cached -f a.py", []),
+        ("git rm a.py", []),
+        ("git worktree remove --force x", ["tree"]),
+        ("git worktree remove x", []),
+        ("git branch -D old", ["branch"]),
+        ("git branch -d old", []),
+        ("git push --force", ["push"]),
+        ("git push -f origin main", ["push"]),
+        ("git push --force-with-lease=main:abc", ["push"]),
+        ("git push origin +main", ["push"]),
+        ("git push --mirror", ["push"]),
+        ("git push --delete origin old", ["unpush"]),
+        ("git push origin :old", ["unpush"]),
+        ("git push origin main", []),
+        ("rm a", ["delete"]),
+        ("/bin/rm -rf a", ["tree"]),
+        ("timeout 5 rm -r a", ["tree"]),
+        ("bash -c 'cd x && rm -r a'", ["tree"]),
+        ("find . -name '*.o' -delete", ["tree"]),
+        ("find . -name x", []),
+        ("chmod -R 700 src", ["attributes"]),
+        ("chmod 700 src", []),
+        ("chown -Rv me src", ["attributes"]),
+        ("mv a b", ["overwrite"]),
+        ("mv -n a b", []),
+        ("cp a b", ["overwrite"]),
+        ("echo x > b", ["overwrite"]),
+        ("echo x >> b", []),
+        ("truncate -s 0 b", ["overwrite"]),
+        ("dd if=a of=b", ["overwrite"]),
+        ("dd if=a of=/dev/null", []),
+        ("shred -n 3 b", ["delete"]),
+        ("ls; git status && rm x | git stash drop", ["delete", "stash"]),
+    ],
+)
+def test_they_are_recognised(command: str, kinds: list[str]) -> None:
+    assert [d.kind for d in dangers(analyse(command, "/w"))] == kinds
+
+
+@pytest.mark.parametrize(
+    ("command", "allow", "level"),
+    [
+        ("git reset --hard", "Bash(git:*)", Level.ASK),
+        ("git reset --hard", "Bash(git reset:*)", Level.ASK),
+        ("git reset --hard", "Bash(git reset --hard:*)", Level.ALLOW),
+        ("git reset --hard", "Bash(git reset --hard)", Level.ALLOW),
+        ("git reset HEAD", "Bash(git:*)", Level.ALLOW),
+        ("git clean -fd", "Bash(git clean:*)", Level.ALLOW),
+        ("git clean -fd", "Bash(git*)", Level.ASK),
+        ("git stash drop", "Bash(git stash:*)", Level.ASK),
+        ("git push --force", "Bash(git push:*)", Level.ASK),
+        ("git push", "Bash(git push:*)", Level.ALLOW),
+        ("rm -rf build", "Bash(rm:*)", Level.ALLOW),
+        ("rm -rf build", "Bash", Level.ASK),
+        ("rm -rf build", "Bash(*)", Level.ASK),
+        ("make && rm -rf build", "Bash(make:*) Bash(rm:*)", Level.ALLOW),
+        ("make && rm -rf build", "Bash(make:*)", Level.ASK),
+        ("find . -delete", "Bash(find:*)", Level.ASK),
+        ("find . -delete", "Bash(find . -delete)", Level.ALLOW),
+        ("sudo rm -r x", "Bash(sudo:*)", Level.ASK),
+        ("sudo rm -r x", "Bash(sudo rm:*)", Level.ALLOW),
+        ("mv a b", "Bash", Level.ALLOW),
+        ("echo x > b", "Bash", Level.ALLOW),
+        ("make", "Bash", Level.ALLOW),
+    ],
+)
+def test_a_rule_covers_them_only_if_it_names_them(tmp_path: Path, command: str, allow: str, level: Level) -> None:
+    decided = policy(tmp_path, allow=allow).decide("Bash", [Effect("run", command)])
+    assert decided.level is level, decided.reason
+    if level is Level.ASK and allow != "Bash(make:*)" and "sudo" not in command:
+        assert any(text in decided.reason for text in ("does not name", "removes"))
+
+
+def test_where_nobody_is_asked_the_rule_stands(tmp_path: Path) -> None:
+    effects = [Effect("run", "git push --force")]
+    for mode in ("dontAsk", "bypassPermissions"):
+        assert policy(tmp_path, mode, allow="Bash(git:*)").decide("Bash", effects).level is Level.ALLOW
+    alone = policy(tmp_path, allow="Bash(git:*)", answered=False)
+    assert alone.decide("Bash", effects).level is Level.ALLOW
+    assert policy(tmp_path, "acceptEdits", allow="Bash").decide("Bash", effects).level is Level.ASK
+
+
+def test_in_the_sandbox_they_are_asked_about_too(tmp_path: Path) -> None:
+    gate = policy(tmp_path, confined=confined(tmp_path))
+    assert gate.decide("Bash", [Effect("run", "make")]).level is Level.ALLOW
+    assert gate.decide("Bash", [Effect("run", "rm -r src")]).level is Level.ASK
+
+
+def test_a_reset_loses_uncommitted_lines_and_commits(repo: Path) -> None:
+    found = asked(repo, "git reset --hard")
+    assert "loses the uncommitted changes of 1 file (+2 -1 lines): b.py" in found
+    git(repo, "commit", "-am", "second")
+    found = asked(repo, "git reset --hard HEAD~1")
+    assert "git reset --hard: no uncommitted changes would be lost" in found
+    assert "takes 1 commit from the branch" in found
+
+
+def test_a_clean_deletes_what_git_does_not_have(repo: Path) -> None:
+    assert "deletes 1 file that git has no copy of (8 bytes): new.txt" in asked(repo, "git clean -fd")
+    found = asked(repo, "git clean -fdx")
+    assert "deletes 13 files that git has no copy of (12.0 kB): build/00.o" in found
+    assert "and 3 more" in found
+    assert "deletes 12 files" in asked(repo, "git clean -fdX")
+    git(repo, "add", "new.txt")
+    assert "there are no such files to delete" in asked(repo, "git clean -fd")
+
+
+@pytest.mark.parametrize("command", ["git checkout .", "git restore b.py", "git checkout -- b.py", "git checkout -f"])
+def test_a_checkout_loses_changes(repo: Path, command: str) -> None:
+    assert "loses the uncommitted changes of 1 file (+2 -1 lines): b.py" in asked(repo, command)
+
+
+def test_restoring_what_is_clean_loses_nothing(repo: Path) -> None:
+    assert "git restore: no uncommitted changes would be lost" in asked(repo, "git restore a.py")
+
+
+def test_stashes_and_branches(repo: Path) -> None:
+    git(repo, "stash", "push", "-m", "half done")
+    assert "drops 1 stash entry: stash@{0}: On main: half done" in asked(repo, "git stash drop")
+    assert "no such stash exists" in asked(repo, "git stash drop 3")
+    git(repo, "checkout", "-b", "topic")
+    (repo / "a.py").write_text("topic\n")
+    git(repo, "commit", "-am", "on topic")
+    git(repo, "checkout", "main")
+    assert "deletes the branch topic: 1 commit that no other branch has" in asked(repo, "git branch -D topic")
+    git(repo, "branch", "same")
+    assert "deletes the branch same: all its commits are on others too" in asked(repo, "git branch -D same")
+
+
+def test_a_forced_push_replaces_what_the_remote_has(repo: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "--bare", "far.git")
+    git(repo, "remote", "add", "origin", str(tmp_path / "far.git"))
+    git(repo, "commit", "-am", "second")
+    git(repo, "push", "origin", "main")
+    git(repo, "reset", "--hard", "HEAD~1")
+    gone = "replaces main at origin: 1 commit of it would be gone, as of the last fetch"
+    for command in (
+        "git push --force",
+        "git push -f origin main",
+        "git push origin +main",
+        "git push origin +HEAD:main",
+    ):
+        assert gone in asked(repo, command), command
+    assert "deletes main at origin: 1 commit that nothing else has" in asked(repo, "git push --delete origin main")
+    assert "origin/other was never fetched" in asked(repo, "git push -f origin other")
+
+
+def test_rm_counts_files_and_says_what_git_can_give_back(repo: Path) -> None:
+    found = asked(repo, "rm -rf a.py b.py new.txt build")
+    assert "deletes 15 files (12.0 kB) in 1 folder: a.py, b.py, new.txt, build/" in found
+    assert "and 5 more" in found
+    assert (
+        "of these: 1 as committed (git can restore them), 1 with uncommitted changes (+2 -1 lines), "
+        "13 that git has no copy of" in found
+    )
+    assert "deletes 12 files" in asked(repo, "rm build/*.o")
+    assert "rm: nothing would be lost: nothing" in asked(repo, "rm nothing")
+    assert "it is not known what it acts on: $X" in asked(repo, "rm -r $X")
+    assert "12.0 kB" in asked(repo, "find build -delete")
+    assert "changes 12 files" in asked(repo, "chmod -R 700 build")
+    assert "deletes 12 files" in asked(repo, "cd build && rm -r .")
+
+
+def test_overwriting_tells_size_and_where_it_leads(repo: Path, tmp_path: Path) -> None:
+    assert "overwrites a.py (4 bytes, as committed)" in asked(repo, "mv new.txt a.py")
+    assert "overwrites b.py (12 bytes, uncommitted changes: +2 -1 lines)" in asked(repo, "make > b.py")
+    assert "overwrites new.txt (8 bytes, not in git)" in asked(repo, "truncate -s 0 new.txt")
+    assert "overwrites new.txt" in asked(repo, "dd if=a.py of=new.txt")
+    (repo / "build" / "a.py").write_text("x")
+    assert "overwrites build/a.py (1 byte, not in git)" in asked(repo, "cp a.py build")
+    assert "overwrites" not in asked(repo, "cp a.py fresh.py")
+    (tmp_path / "outside").write_text("far away")
+    (repo / "out").symlink_to(tmp_path / "outside")
+    assert f"overwrites out -> {tmp_path / 'outside'} (8 bytes)" in asked(repo, "make > out")
+
+
+def test_an_untrusted_workspace_runs_nothing(repo: Path) -> None:
+    marker = repo / "ran"
+    git(repo, "config", "core.fsmonitor", f"touch {marker}")
+    git(repo, "config", "diff.external", f"touch {marker}")
+    found = asked(repo, "git reset --hard && rm -r build", git_use="unknown")
+    assert "git reset --hard: what git knows about it could not be read because the workspace is not trusted" in found
+    assert "deletes 12 files" in found
+    assert not marker.exists()
+    assert "+2 -1 lines" in asked(repo, "git reset --hard")
+    assert not marker.exists()
+
+
+def test_git_is_not_asked_in_a_repository_inside(repo: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    for folder in (repo / "nested", tmp_path / "other"):
+        folder.mkdir()
+        git(folder, "init")
+        (folder / ".gitattributes").write_text("* filter=evil\n")
+        (folder / "f").write_text("one\n")
+        git(folder, "add", ".")
+        git(folder, "commit", "-m", "first")
+        git(folder, "config", "filter.evil.clean", f"touch {marker}; cat")
+        (folder / "f").write_text("two!\n")
+        for command in (f"cd {folder} && git reset --hard", f"git -C {folder} checkout .", f"cp a.py {folder}/f"):
+            assert asked(repo, command)
+    assert not marker.exists()
+    found = asked(repo, "git -C nested reset --hard")
+    assert "could not be read because it is outside this repository" in found
+
+
+def test_large_folders_and_no_repository_do_not_hold_it_up(tmp_path: Path) -> None:
+    many = tmp_path / "many"
+    for n in range(40):
+        (many / str(n)).mkdir(parents=True)
+        for m in range(50):
+            (many / str(n) / str(m)).touch()
+    began = time.monotonic()
+    found = asked(tmp_path, "rm -rf many && git reset --hard && git clean -fd")
+    assert time.monotonic() - began < 20
+    assert "files" in found
+    assert "not in a git repository" in found
+    assert "git clean: what would be lost could not be computed" in found
+    assert asked(tmp_path, "rm -r ''; git -C '' clean -f; git branch -D -- -x; rm -- '\\'")

@@ -1,0 +1,111 @@
+"""Ways around the gate that need files of their own: links on PATH, configurations of git, processes of others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.kernel.decisions import Level
+from agent_cli.policy.policy import Policy
+from agent_tools.base import Effect
+from agent_tools.fs.workspace import Workspace
+
+
+def _gate(root: Path, path: str) -> Policy:
+    return Policy(Workspace(root), home=str(root.parent), env={"PATH": path})
+
+
+@pytest.mark.parametrize(("name", "program"), [("cat", "rm"), ("grep", "cat"), ("git", "rm"), ("python", "rm")])
+def test_a_link_of_the_workspace_is_not_the_program_whose_name_it_has(root: Path, name: str, program: str) -> None:
+    folder = root / ".venv/bin"
+    folder.mkdir(parents=True)
+    command = {"grep": "grep x src", "git": "git status", "python": "python --version"}.get(name, "cat src/a")
+    real = shutil.which(program)
+    assert real
+    (folder / name).symlink_to(real)
+    (root.parent / "bin").symlink_to(folder)
+    for place in (folder, root.parent / "bin"):
+        decision = _gate(root, f"{place}:/usr/bin:/bin").decide("Bash", [Effect("run", command)])
+        assert decision.level is Level.ASK, place
+        assert f"{name} is a link of the workspace" in decision.reason
+
+
+def test_the_python_of_a_virtual_environment_is_python(root: Path) -> None:
+    folder = root / ".venv/bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(Path(sys.executable).resolve())
+    decision = _gate(root, f"{folder}:/usr/bin:/bin").decide("Bash", [Effect("run", "python --version")])
+    assert decision.level is Level.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat /proc/1/root/x",
+        "echo x < /proc/1/cwd/x",
+        "cd /proc/1/cwd",
+        "rm /proc/1/cwd/x",
+        "ls /proc/*/cwd",
+        "rm -r src",
+    ],
+)
+def test_a_link_that_cannot_be_read_is_asked_about(root: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    readlink = os.readlink
+
+    def refuse(path: str) -> str:
+        if path.startswith("/proc/1/"):
+            raise PermissionError(13, "Permission denied", path)
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    gate = _gate(root, "/usr/bin:/bin")
+    decision = gate.decide("Bash", effects := (Effect("run", command),))
+    assert decision.level is Level.ASK
+    assert gate.facts("Bash", effects, decision) is not None
+    assert gate.at_stake(effects) is not None
+
+
+_HEADER = '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eDp0b2tlbg==\n'
+_URL = '[remote "origin"]\n\turl = https://x-access-token:t0ken@example.org/a.git\n'
+_INSTEAD = '[url "https://x:t0ken@example.org/"]\n\tinsteadOf = https://example.org/\n'
+
+
+@pytest.mark.parametrize(
+    ("project", "own", "command", "level"),
+    [
+        (_HEADER, "", "cat .git/config", Level.ASK),
+        (_URL, "", "grep url .git/config", Level.ASK),
+        (_URL, "", "git remote -v", Level.ASK),
+        (_URL, "", "git remote get-url origin", Level.ASK),
+        (_URL, "", "git config --get remote.origin.url", Level.ASK),
+        ("", _INSTEAD, "git remote -v", Level.ASK),
+        (_URL, "", "git remote", Level.ALLOW),
+        (_URL, "", "git status", Level.ALLOW),
+        ('[remote "origin"]\n\turl = git@example.org:a.git\n', "", "git remote -v", Level.ALLOW),
+        ('[remote "origin"]\n\turl = https://me@example.org/a.git\n', "", "cat .git/config", Level.ALLOW),
+    ],
+)
+def test_a_password_in_the_configuration_of_git_is_not_shown_unasked(
+    root: Path, project: str, own: str, command: str, level: Level
+) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    with (root / ".git/config").open("a") as config:
+        config.write(project)
+    (root.parent / ".gitconfig").write_text(own)
+    assert _gate(root, "/usr/bin:/bin").decide("Bash", [Effect("run", command)]).level is level
+
+
+def test_a_search_of_gits_folder_leaves_out_a_password(root: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    readable = _gate(root, "/usr/bin:/bin").readable
+    assert readable(root / ".git/config")
+    with (root / ".git/config").open("a") as config:
+        config.write(_HEADER)
+    assert not readable(root / ".git/config")
+    command = Effect("run", "grep -r basic .git")
+    assert _gate(root, "/usr/bin:/bin").decide("Bash", [command]).level is Level.ASK
