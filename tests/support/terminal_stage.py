@@ -157,11 +157,12 @@ class Stage:
         looked.wait(0.1)
         return quiet.is_set()
 
-    def answer(self, key: str) -> None:
-        """Press a key that answers, and let the time pass in which more would make it a sentence."""
-        self.press(key)
-        self.until(lambda: self.live.questions.guard.held is not None)
-        self._until_handled()
+    def answer(self, *keys: str) -> None:
+        """Press keys, each in a read of its own and some time after the one before it."""
+        for key in keys:
+            self.now += 1.0
+            self.press(key)
+            self.rest()
         self.now += 1.0
 
     def until(self, holds: Callable[[], Any]) -> None:

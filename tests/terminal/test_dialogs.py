@@ -18,6 +18,7 @@ from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
 from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.policy.policy import Policy
+from agent_cli.shells.terminal.app.question_view import QuestionView
 from agent_cli.shells.terminal.dialogs import questions
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
@@ -199,7 +200,8 @@ def test_each_choice_has_a_key_that_is_bound_and_no_two_the_same(dialog: Dialog)
     names = [name for choice in dialog.choices for name in choice.names]
     assert len(set(keys)) == len(keys) and len(set(names)) == len(names)
     assert {key for key in keys if not key.isdecimal()} <= set(KEYS)
-    assert all(dialog.by_key(str(place)) is choice for place, choice in enumerate(dialog.listed[:9], 1))
+    view = QuestionView(dialog)
+    assert all(view.by_key(str(place)) is choice for place, choice in enumerate(dialog.listed[:9], 1))
     assert dialog.from_command or dialog.by_key(dialog.escape) is not None
     for choice in dialog.choices:
         assert dialog.by_key(choice.key) is choice

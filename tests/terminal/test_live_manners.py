@@ -91,8 +91,8 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
         later(stage)
         stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
-        ask, console = stage.live.questions.ask, stage.live.transcript.writer.console
-        assert ask is not None and "Enter send · Esc back" in ask.view.rows(console, 79, 9, 24, replying=True)[-1]
+        ask = stage.live.questions.ask
+        assert ask is not None and "Enter send · Esc back" in ask.view.keys(79, replying=True, away=False).plain
         stage.press("\x1b")
         stage.until(lambda: not stage.live.line.replying)
         later(stage)
@@ -114,8 +114,7 @@ def test_a_message_queued_at_a_question_that_fills_the_window_stays_on_the_scree
             stage.press("\r")
             stage.until(lambda number=number: len(stage.live.queued) == number + 1)
         rows = ["".join(text for _, text in row) for row in above(stage.live)]
-        shown = "queued: another thing" if count == 1 else "2 messages are queued"
-        assert rows[0].strip() == shown and any("Yes, carry it out" in row for row in rows)
+        assert "".join(rows).count("queued: another thing") == count
 
     play(story, rows=18)
 

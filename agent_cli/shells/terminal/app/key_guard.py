@@ -68,13 +68,18 @@ class KeyGuard:
         """True if the current key came alone; several at once are a paste."""
         return self._screen.app.reader.alone
 
+    @property
+    def is_quiet(self) -> bool:
+        """True if no key came shortly before."""
+        return self._clock() - self._key_at >= QUIET_SECONDS
+
     def is_due(self, key: str) -> bool:
         """Return True if a key answers now."""
-        if self._view is None or not self.is_alone or self._clock() - self._key_at < QUIET_SECONDS:
+        if self._view is None or not self.is_alone or not self.is_quiet:
             return False
         grave = self._view.dialog.grave and key.isalnum()
         return not grave or self._clock() - self._opened_at >= GRAVE_SECONDS
 
     def repeats_answer(self, key: str) -> bool:
         """Return True for the key that has just answered the question before, pressed once more."""
-        return key == self._answered_with and self._clock() - self._key_at < QUIET_SECONDS
+        return key == self._answered_with and not self.is_quiet

@@ -32,7 +32,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.protocol import LiveScreen
-from agent_cli.shells.terminal.app.question_panel import KEYS_ROWS, ROWS_ABOVE
+from agent_cli.shells.terminal.app.question_panel import KEYS_ROWS, MAX_TYPED_PART
 from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells
 from agent_cli.shells.terminal.render.call_output import TAIL_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
@@ -204,7 +204,7 @@ def style_of(palette: Palette) -> Style:
 
 def max_input_rows(rows: int, *, open_question: bool) -> int:
     """Return the maximum rows of the input line; few while a question is open."""
-    return max(1, min(MAX_INPUT_ROWS, rows // (6 if open_question else 3)))
+    return max(1, min(MAX_INPUT_ROWS, rows // (MAX_TYPED_PART if open_question else 3)))
 
 
 def make_layout(
@@ -311,8 +311,7 @@ def above(live: LiveScreen) -> list[Line]:
     room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=question))
     if (panel := panel_rows(live)) is not None:
         rule = []
-        typed = min(live.line.buffer.text.count("\n") + 1, max_input_rows(size.rows, open_question=True))
-        room = max(1, size.rows - len(panel[0]) - KEYS_ROWS - (typed if live.line.buffer.text else 0))
+        room = max(0, size.rows - len(panel[0]) - KEYS_ROWS - live.questions.typed_rows)
     rows: list[Line] = []
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
@@ -335,10 +334,9 @@ def panel_rows(live: LiveScreen) -> tuple[list[Line], int] | None:
     """Return the rows of the open question, and the one with the cursor; None without a question."""
     if (ask := live.questions.ask) is None:
         return None
-    size, writer = live.app.screen.get_size(), live.transcript.writer
-    width, room = size.columns - 1, size.rows - ROWS_ABOVE - KEYS_ROWS
-    replying = live.line.replying
-    rows, at = ask.view.rows(writer.console, width, room, replying=replying, away=live.questions.away)
+    writer, width = live.transcript.writer, live.app.screen.get_size().columns - 1
+    replying, away = live.line.replying, live.questions.away
+    rows, at = ask.view.rows(writer.console, width, live.questions.room, replying=replying, away=away)
     return [fragments(live.palette.apply(row), width) for row in rows], at
 
 

@@ -28,6 +28,7 @@ from agent_cli.shells.terminal.dialogs.model import (
 )
 from agent_cli.shells.terminal.dialogs.questions import RewrittenPlan
 from agent_cli.shells.terminal.editor import edit_and_parse
+from agent_cli.shells.terminal.render.ansi import cells
 from agent_cli.shells.terminal.render.transcript import Transcript
 from agent_tools.text import one_line
 
@@ -80,8 +81,9 @@ class QuestionHost(KeyHost, Protocol):
         """Draw with the next frame."""
 
 
-# Rows that a question leaves to the text above it, and those that its row of keys takes.
-ROWS_ABOVE, KEYS_ROWS = 2, 1
+# Rows that a question leaves to the text above it, or to a draft or a reply of at most a part of the window, and those
+# that its row of keys takes.
+ROWS_ABOVE, MAX_TYPED_PART, KEYS_ROWS = 2, 6, 1
 # Keys that answer, as the terminal sends them.
 ENTER, MODE_KEY = "\r", "s-tab"
 _HINT_SECONDS = 3.0
@@ -127,17 +129,36 @@ class QuestionPanel:
             screen.ring()
         if isinstance(dialog.words, Pick):
             screen.line.begin_reply(dialog.words.label, "", dialog.words.options)
-        elif dialog.typing and dialog.words and (dialog.from_command or not screen.line.buffer.text):
+        elif (
+            dialog.typing
+            and dialog.words
+            and (dialog.from_command or (not screen.line.buffer.text and self.guard.is_quiet))
+        ):
             self._begin_input(dialog.words)
         screen.draw_soon()
+
+    @property
+    def room(self) -> int:
+        """The number of rows that a question may take, without its row of keys."""
+        size = self._screen.app.screen.get_size()
+        return max(size.rows - KEYS_ROWS - max(ROWS_ABOVE, self.typed_rows), 1)
+
+    @property
+    def typed_rows(self) -> int:
+        """The number of rows of a draft, or of a reply."""
+        line, size = self._screen.line, self._screen.app.screen.get_size()
+        text = line.buffer.text
+        if not text and not line.replying:
+            return 0
+        rows = sum(-(-(cells(row) + cells(line.label) + 1) // size.columns) for row in text.split("\n"))
+        return min(rows, max(1, size.rows // MAX_TYPED_PART))
 
     def write_unseen(self) -> bool:
         """Write what is decided above the question, if it does not fit into it, as after a resize; True if it did."""
         if self.ask is None or (view := self.ask.view).written or view.explained:
             return False
-        writer, size = self._screen.transcript.writer, self._screen.app.screen.get_size()
-        width = size.columns - 1
-        if view.fits(writer.console, width, size.rows - ROWS_ABOVE - KEYS_ROWS):
+        writer, width = self._screen.transcript.writer, self._screen.app.screen.get_size().columns - 1
+        if view.fits(writer.console, width, self.room):
             return False
         for row in view.to_write(writer.console, width):
             writer.put(row)

@@ -23,6 +23,8 @@ MAX_TITLE_ROWS, MAX_FACT_ROWS = 3, 2
 MAX_WRITTEN_LINES, END_LINES = 400, 100
 # Rows of a window from which blank rows separate the parts.
 _ROOMY_ROWS = 20
+# Rows from which on there is no rule.
+_LOW_ROWS = 5
 
 
 class QuestionView:
@@ -139,7 +141,9 @@ class QuestionView:
         body = [] if self.written else list(self.body(console, width))
         if self.explained:
             body = [row for line in self._reasons(console) for row in wrapped_line(line, width)]
-        left = max(room - 1 - len(title), 0)
+        rule = [Text("─" * width, "blue")] if room > _LOW_ROWS else []
+        title = title if rule else title[:1]
+        left = max(room - len(rule) - len(title), 0)
         choices = self._choices(width, left - len(facts) - len(body), dim=replying or away)
         listed = [row for rows in choices for row in rows]
         if len(body) + len(facts) + len(listed) > left:
@@ -154,7 +158,7 @@ class QuestionView:
         gap: list[Text] = [Text()]
         above = gap if spare and (body or facts) else []
         between = gap if spare > 1 and listed and (body or facts) else []
-        top = [Text("─" * width, "blue"), *title, *above, *body, *facts, *between]
+        top = [*rule, *title, *above, *body, *facts, *between]
         texts = [*top, *listed][: max(room, 1)]
         for text in texts:
             text.truncate(width)
@@ -172,7 +176,7 @@ class QuestionView:
         dialog = self.dialog
         title = wrap(styled(self._asks, "tool"), width)[:MAX_TITLE_ROWS]
         written = f"{counted(self.written, 'line')} above" if self.written else ""
-        about = " · ".join(filter(None, (dialog.about, written)))
+        about = " · ".join(filter(None, (written, dialog.about)))
         if about:
             text = styled(f" · {about}", "dim")
             if title and title[-1].cell_len + text.cell_len <= width:
@@ -208,8 +212,7 @@ class QuestionView:
         choice, chosen = self.choices[number], number == self.chosen
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
         text = Text(f"{'❯' if chosen else ' '} ", "blue" if chosen and not dim else "")
-        key = choice.key if len(choice.key) == 1 else " "
-        text.append(f"{key}  ", "dim" if dim else "blue").append(box)
+        text.append(f"{choice.key:<2} ", "dim" if dim else "blue").append(box)
         style = "dim" if dim else "bold" if chosen else ""
         text.append_text(Text(style=style).append_text(styled(one_line(choice.label))))
         if width and text.cell_len > width > 20:

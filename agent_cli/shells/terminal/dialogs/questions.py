@@ -158,7 +158,7 @@ def plan_dialog(
         choices=(
             Choice("y", "Yes, carry it out", GiveAnswer(verdict("y")), YES, "yes", comment=note),
             Choice("a", "Yes, and make its edits without asking", GiveAnswer(verdict("y acceptEdits")), ("a",),
-                   "yes, accept edits", comment=edits, mode_key=True),
+                   "yes, accept edits", comment=edits),
             Choice("r", "Change it: say what", words_for("change> ", decided(asked, "answer")),
                    short="request changes"),
             Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
