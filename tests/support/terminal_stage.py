@@ -61,6 +61,7 @@ class IdleSession:
         self.items: tuple[TodoItem, ...] = ()
         self.paused = False
         self.modes = 0
+        self.agreed: dict[str, str] = {}
         self.token = CancelToken()
         self.job: Callable[[str], None] = lambda text: None
         self._done = threading.Event()
@@ -124,6 +125,10 @@ class IdleSession:
 
     def next_mode(self) -> None:
         self.modes += 1
+
+    def take_back(self) -> int:
+        count, self.agreed = len(self.agreed), {}
+        return count
 
 
 class Stage:

@@ -218,7 +218,8 @@ def test_the_plain_front_end_says_what_matters_and_explains_on_request() -> None
     asked, _, explained = lines.shown.partition("Allow? ")
     assert asked.startswith("? Run a command · Make a\n  touch a\n  deletes 2 files\n")
     assert "y yes · a always this session: touch a" in asked and "? explain" in asked
-    assert "a fact" not in asked and "a fact" in explained and "asks because it runs a command" in explained
+    assert "  a fact\n" not in asked and "  a fact\n" in explained and "asked, as no rule allows this command" in explained
+    assert "  a always this session: touch a: until this session ends" in explained
 
 
 def test_the_explanation_says_each_thing_once_and_names_no_hidden_key(tmp_path: Path) -> None:
@@ -235,7 +236,7 @@ def test_the_explanation_says_each_thing_once_and_names_no_hidden_key(tmp_path: 
     explained = lines.shown.partition("Allow? ")[2].splitlines()
     assert sum("not known to be read-only" in line for line in explained) == 1
     assert not [line for line in explained if re.match(r"\s*[aAx]: ", line)]
-    assert any("trusting it: the project's own settings" in line for line in explained)
+    assert any("its own settings, hooks and commands take effect" in line for line in explained)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +283,6 @@ def test_a_question_says_which_sub_agent_asks() -> None:
         seen.append(dialog)
         return decision("approve")
 
-    ask_approval(REQUEST, put, FILES, for_whom=asking.asked_for("c1"))
+    ask_approval(REQUEST, put, FILES, about=asking.asked_for("c1"))
     ask_approval(REQUEST, put, FILES)
     assert [dialog.about for dialog in seen] == ["for sub-agent explore: find the tests", ""]

@@ -328,7 +328,7 @@ class EditorSession(Dialogs):
             lambda dialog: self._put(dialog, call),
             self.agent.tool_context.workspace,
             self.agent.traits_of,
-            for_whom=shown.view.asked_for(request.call_id),
+            about=shown.view.asked_for(request.call_id),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

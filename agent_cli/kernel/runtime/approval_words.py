@@ -17,8 +17,6 @@ from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, one_line
 
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
-# Descriptions of grants that only repeat their rule.
-_REDUNDANT_GRANTS = ("exactly this command", "every change to", "every reading of")
 _RULE = re.compile(r"(\w+)\((.*)\)")
 
 
@@ -77,24 +75,31 @@ def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
                 yield f"{verb} {escape_lookalikes(effect.target)}"
 
 
+_RUNS = re.compile(r"runs a command(?:: (.+?)( \(not known to be read-only\))?(?:: .*)?)?")
+_NEEDS_APPROVAL = re.compile(r"needs approval: (.*) \(runs a command.*\)")
+
+
+def why_asked(request: ApprovalRequested) -> str:
+    """Return why a call needs approval: what is missing, if what it does is nothing special."""
+    if found := _RUNS.fullmatch(request.reason):
+        name = found[1] or "this command"
+        return f"{name} is not known to be read-only, and no rule allows it" if found[2] else f"no rule allows {name}"
+    if request.reason == "changes a file":
+        return "changes to files need approval in this mode, and no rule allows this one"
+    return f"it {request.reason}"
+
+
 def call_facts(request: ApprovalRequested) -> Iterator[str]:
-    """Yield the facts that a user may ask for."""
-    yield f"asks because it {request.reason}"
-    yield from request.facts
+    """Yield why a call needs approval, and the facts that a user may ask for."""
+    yield f"asked, as {why_asked(request)}"
+    for fact in request.facts:
+        found = _NEEDS_APPROVAL.fullmatch(fact)
+        yield f"needs approval: {found[1]}" if found else fact
+    title = approval_question(request).rstrip("?").split()
     for effect in request.effects:
-        if effect.kind in ("read", "write"):
-            yield f"{_VERBS[effect.kind]} {effect.target}"
-    if request.always:
-        several = " and ".join(split_rules(request.always))
-        rule = f"the rule{'s' if several != request.always else ''} {several}"
-        means = "" if request.grants.startswith(_REDUNDANT_GRANTS) else f", which allows {request.grants}"
-        yield f"always this session: adds {rule}{means}"
-    if request.keeps:
-        yield "always in this project: saves that in .agentrc.local"
-        if request.trusts:
-            yield "trusting it: the project's own settings, hooks and commands take effect until they change"
-    if request.exact:
-        yield f"exactly: adds the rule {request.exact}"
+        name = _relative(effect.target, request.cwd)
+        if effect.kind in ("read", "write") and name not in title:
+            yield f"{_VERBS[effect.kind]} {name}"
 
 
 class LastingApproval(Value):
@@ -122,7 +127,8 @@ def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
     if request.always:
         rule, name = rule_label(request.always, request.cwd), _plain_rules(request.always, request.cwd)
         words, brief = f"always this session: {rule}", f"Session: {rule}"
-        says, why = f"ask no more about {name}", "until this session ends"
+        several = " and ".join(split_rules(request.always))
+        says, why = f"ask no more about {name}", f"until this session ends; adds {several}"
         yield LastingApproval("a", words, brief, approve.replace(rule=request.always), says, why)
     if request.keeps:
         rule = rule_label(request.always, request.cwd)
@@ -134,7 +140,7 @@ def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
     if request.exact:
         rule = rule_label(request.exact, request.cwd)
         words, brief = f"always this session, exactly: {rule}", f"Session, exactly: {rule}"
-        says, why = "ask no more about exactly this command", "until this session ends"
+        says, why = "ask no more about exactly this command", f"until this session ends; adds {request.exact}"
         yield LastingApproval("x", words, brief, approve.replace(rule=request.exact), says, why)
 
 

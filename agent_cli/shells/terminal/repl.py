@@ -27,7 +27,9 @@ from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.builder import open_session
 from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.titles import Titles
+from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
 from agent_cli.kernel.session.history import Exchange
+from agent_cli.kernel.session.live import LiveSession
 from agent_cli.kernel.session.pending_plans import claim_plan
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.knowledge.template import missing_files
@@ -38,7 +40,7 @@ from agent_cli.shells.terminal.commands.login import offer_login
 from agent_cli.shells.terminal.commands.memory import parse_note, take_note
 from agent_cli.shells.terminal.commands.models import Picks
 from agent_cli.shells.terminal.commands.session import is_bang, run_bang
-from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.approval import are_alike, ask_approval, decided
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import Dialog
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, ask_question
@@ -127,6 +129,8 @@ class Repl(Dialogs):
         self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
+        # What was decided about calls whose turn has not come, by call and what was shown of it.
+        self.agreed: dict[tuple[str, str], DecisionWord] = {}
         self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
@@ -170,9 +174,10 @@ class Repl(Dialogs):
         """Show an event of the conversation; all events of all turns pass here."""
         self.show(event)
 
-    def _asked_for(self, request: ApprovalRequested) -> str:
-        """Return for which sub-agent a question is; "" for none."""
-        return self.show.view.asked_for(request.call_id)
+    @property
+    def _asked_view(self) -> LiveSession:
+        """The session as the thread knows it that asks."""
+        return self.show.view
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         if self._first and not self._hinted:
@@ -180,8 +185,24 @@ class Repl(Dialogs):
             sandbox = self.agent.tool_context.supplied(SandboxRunner)
             sandboxed = sandbox is not None and sandbox.is_boundary
             self.say(first_approval_hint(sandboxed=sandboxed, trusts=request.trusts))
-        workspace, for_whom = self.agent.tool_context.workspace, self._asked_for(request)
-        return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
+        workspace, traits_of = self.agent.tool_context.workspace, self.agent.traits_of
+        if verdict := self.agreed.pop((request.call_id, request.binding), None):
+            return take_decision(request, decided(request, verdict), workspace, traits_of=traits_of)
+        calls = [c.question for c in self._asked_view.asked_together(request.call_id)]
+        asked = [question for question in calls if isinstance(question, ApprovalRequested)]
+        place = next((n for n, question in enumerate(asked, 1) if question.call_id == request.call_id), 0)
+        alike = [other for other in asked[place:] if are_alike(request, other)] if place else []
+
+        def agree(verdict: DecisionWord) -> None:
+            self.agreed = {(other.call_id, other.binding): verdict for other in alike}
+
+        about = f"{place} of {len(asked)}" if len(asked) > 1 else self._asked_view.asked_for(request.call_id)
+        return ask_approval(request, self.put, workspace, traits_of, about=about, alike=alike, agree=agree)
+
+    def take_back(self) -> int:
+        """Forget what was decided about calls that have not begun: they are asked about. Return how many there were."""
+        count, self.agreed = len(self.agreed), {}
+        return count
 
     def put(self, dialog: Dialog) -> Any:
         # The lines of a script are answers in their order; nobody is there to send a draft.
@@ -307,6 +328,7 @@ class Repl(Dialogs):
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
         media = attach_images(named, context.workspace, self.agent.model.name, context.input_modalities, "")
+        self.agreed = {}
         try:
             self.run_interruptible(lambda: conversation.send(text, self.show_event, media))
         except ToolError as error:

@@ -32,6 +32,7 @@ from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.render.ansi import count_rows
 from agent_cli.shells.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
+from agent_tools.text import counted
 
 # A key that is not typed into a search.
 _WRITING = ~is_searching
@@ -167,6 +168,13 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & _WRITING)
     def _delete_placeholder(event: KeyPressEvent) -> None:
         line.buffer.delete_before_cursor(line.placeholder)
+
+    agreed = Condition(lambda: bool(controls.live.session.agreed))
+
+    @keys.add("backspace", filter=empty & agreed & _WRITING)
+    def _take_back(event: KeyPressEvent) -> None:
+        count = controls.live.session.take_back()
+        controls.live.hint_for(f"You are asked about {counted(count, 'call')} again", 2.0)
 
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 

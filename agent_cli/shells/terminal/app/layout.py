@@ -38,7 +38,7 @@ from agent_cli.shells.terminal.render.call_output import TAIL_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.results import TodoItem
-from agent_tools.text import UNSAFE, escape_controls, one_line, short_count, short_duration
+from agent_tools.text import UNSAFE, counted, escape_controls, one_line, short_count, short_duration
 
 MOVES_PER_SECOND = 4
 
@@ -319,6 +319,9 @@ def above(live: LiveScreen) -> list[Line]:
         rows.insert(0, _status(live, width))
     room -= len(rows)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
+    if (count := len(live.session.agreed)) and not question and len(queue) < room:
+        text = f"  {counted(count, 'answered call')} to come (Backspace takes the answer back)"
+        queue.append((("class:dim", truncate_cells(text, width)),))
     room -= len(queue)
     todos = [] if question else _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)

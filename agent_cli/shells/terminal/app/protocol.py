@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,6 +72,13 @@ class ScreenSession(Protocol):
         """Return a custom toolbar line, which may contain only SGR sequences; "" for the default toolbar."""
 
     def next_mode(self) -> None: ...
+
+    @property
+    def agreed(self) -> Sized:
+        """What was decided about calls whose turn has not come."""
+
+    def take_back(self) -> int:
+        """Have these calls asked about instead; return how many there were."""
 
 
 class LiveScreen(QuestionHost, Protocol):

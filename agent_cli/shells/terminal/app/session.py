@@ -14,7 +14,7 @@ from typing import Any
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.kernel.engine.compaction.controls import window_size
-from agent_cli.kernel.events import ApprovalRequested, Event, ToolFinished, TurnStarted, unwrap
+from agent_cli.kernel.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.environment import has_changes
@@ -208,8 +208,9 @@ class AppRepl(Repl):
         if isinstance(unwrap(event), ToolFinished):
             self.live.soon(self._branch.check)
 
-    def _asked_for(self, request: ApprovalRequested) -> str:
-        return (self._asking if self._drawing else self.show.view).asked_for(request.call_id)
+    @property
+    def _asked_view(self) -> LiveSession:
+        return self._asking if self._drawing else self.show.view
 
     def _job_ended(self, job: Job) -> None:
         """Report that a background job has ended by itself; on the thread that watched it."""
