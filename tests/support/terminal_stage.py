@@ -61,6 +61,7 @@ class IdleSession:
         self.items: tuple[TodoItem, ...] = ()
         self.paused = False
         self.modes = 0
+        self.proposal = ""
         self.agreed: dict[str, str] = {}
         self.token = CancelToken()
         self.job: Callable[[str], None] = lambda text: None

@@ -69,6 +69,8 @@ with lazy_imports():
 
 # Nesting limit for the arguments of a call; all later processing of them recurses.
 MAX_NESTING = 100
+# Seconds for which an overloaded provider is asked again while a user watches.
+PATIENCE_SECONDS = 600.0
 
 
 class _TextPieces(list[str]):
@@ -253,6 +255,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     failed: ModelError | CancelledError | None = None
     void: AssistantMessage | None = None
     turn.in_model_call = True
+    if turn.deps.attended and not turn.deps.fallbacks:
+        request = request.replace(patience=PATIENCE_SECONDS)
     stream = turn.client.stream(request, turn.deps.context.cancel)
     try:
         for chunk in stream:
@@ -276,6 +280,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             if isinstance(chunk, Notice):
                 if chunk.retry is not None:
                     yield ModelRetry(*chunk.retry, chunk.wait)
+                    # The user, who watches, ends a pause that is too long for them.
+                    turn.budget.exclude(chunk.wait if turn.deps.attended else 0.0)
                 yield Warned(chunk.text, chunk.wait)
                 continue
             if isinstance(chunk, Restarted):

@@ -19,7 +19,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.kernel.engine.compaction.controls import context_used
-from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked
+from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished, TurnStarted
 from agent_cli.kernel.results import Complete, Suspended, TurnResult, Usage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.kernel.runtime.agent import Agent, switch_mode, switch_model
@@ -34,7 +34,7 @@ from agent_cli.kernel.session.pending_plans import claim_plan
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.knowledge.template import missing_files
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
-from agent_cli.shells.terminal.app.attachments import ImageAttachments
+from agent_cli.shells.terminal.app.attachments import ImageAttachments, typed_images
 from agent_cli.shells.terminal.commands.changes import roll_back
 from agent_cli.shells.terminal.commands.login import offer_login
 from agent_cli.shells.terminal.commands.memory import parse_note, take_note
@@ -51,13 +51,16 @@ from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.theme import Colors, ThemedStream
 from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
 from agent_cli.shells.terminal.startup import (
+    TIPS,
     beginner_hint,
     farewell,
     first_approval_hint,
+    first_rows,
     greet_resumed,
     greeting_lines,
     restore_mode,
     show_turns,
+    tip,
 )
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
@@ -67,6 +70,17 @@ from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.shells.terminal.render import markdown
+
+
+def proposed_message(event: TurnFinished) -> str:
+    """Return the message with which a user would go on after a turn; "" if it has left nothing."""
+    if event.result == "Failed" or event.degraded or event.diagnostics.terminal_reason == "interrupted":
+        return "continue" if event.diagnostics.terminal_reason != "cancelled" else ""
+    if event.result == "MaxIterations":
+        return "continue"
+    if event.verified and not event.verified.endswith(" passed") and event.changed_files:
+        return "repair what the failed check reports"
+    return "go on with the next step of the plan" if event.plan_unfinished else ""
 
 
 def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
@@ -129,6 +143,8 @@ class Repl(Dialogs):
         self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
+        # A message that would go on with the work; "" if nothing is left.
+        self.proposal = ""
         # What was decided about calls whose turn has not come, by call and what was shown of it.
         self.agreed: dict[tuple[str, str], DecisionWord] = {}
         self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
@@ -172,7 +188,15 @@ class Repl(Dialogs):
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; all events of all turns pass here."""
+        self.note_end(event)
         self.show(event)
+
+    def note_end(self, event: Event) -> None:
+        """Note what a turn has left to do, until the next one begins."""
+        if isinstance(event, TurnStarted):
+            self.proposal = ""
+        elif isinstance(event, TurnFinished):
+            self.proposal = proposed_message(event)
 
     @property
     def _asked_view(self) -> LiveSession:
@@ -327,6 +351,8 @@ class Repl(Dialogs):
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
+        for path in typed_images(text, context.workspace.cwd, context.workspace.start):
+            self.say(f"  attached {one_line(path.name)}")
         media = attach_images(named, context.workspace, self.agent.model.name, context.input_modalities, "")
         self.agreed = {}
         try:
@@ -404,15 +430,20 @@ class Repl(Dialogs):
         agent = self.agent
         mode = agent.policy.mode
         width = self._console.width - 1 if self.has_menus else 10_000
-        for line in greeting_lines(agent.model.name, mode, abbreviate_home(self.run_env.cwd, self.run_env.home), width):
-            self.say(line)
+        folder = abbreviate_home(self.run_env.cwd, self.run_env.home)
+        if self.has_menus:
+            for row in first_rows(agent, folder, width):
+                self._console.print(row)
+        else:
+            for line in greeting_lines(agent.model.name, mode, folder, width):
+                self.say(line)
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if self._first:
             sandbox = agent.settings.sandbox
             self.say(beginner_hint(self.mode_key, width, unasked=sandbox.auto_allow is True and sandbox.mode != "off"))
         elif agent.restored is None:
-            self.say("  /help lists the commands")
+            self.say(f"  Tip: {tip(agent, self.mode_key)}" if self.has_menus else f"  {TIPS[0]}")
         if mode == "bypassPermissions":
             self._warn(BYPASS_WARNING)
         if agent.mcp is not None:

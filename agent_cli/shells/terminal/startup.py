@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
@@ -45,6 +46,7 @@ from agent_cli.shells.terminal.dialogs.questions import Dialogs, confirm_dialog,
 from agent_cli.shells.terminal.line_input import read_line, run_interruptible
 from agent_cli.shells.terminal.login import ModelLogin
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
+from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.writer import Writer
 from agent_cli.shells.terminal.slash import SlashContext
@@ -78,6 +80,48 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
         first = f"{first} · {mode}"
     room = max(width - 2, 1)
     return [truncate_cells(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
+
+
+# One of them is shown at the start of a session, each in its turn; {key} changes the permission mode.
+TIPS = (
+    "/help lists the commands",
+    "@ names a file, whose text goes along with the message",
+    "! runs a command of yours, and the model sees its output",
+    "Esc twice in the empty line goes back to an earlier message",
+    "Ctrl-R searches what you wrote in this project",
+    "{key} changes what is done without asking",
+    "/undo takes back what the last turn changed",
+    "# keeps a note for later sessions",
+    "Ctrl-O shows the latest call whole",
+    "a message that you send meanwhile reaches the model at its next step",
+)
+
+
+def tip(agent: Agent, mode_key: str) -> str:
+    """Return the tip for a session: another one for each session of the project."""
+    sessions = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).folder.glob("*.jsonl")
+    return TIPS[sum(1 for _ in sessions) % len(TIPS)].format(key=mode_key)
+
+
+def loaded_words(agent: Agent) -> str:
+    """Return what a session has loaded: memory files, MCP servers, rules; "" for nothing."""
+    files = [one_line(file.shown) for file in agent.memory.files if file.text]
+    shown = f"{', '.join(files[:2])} and {len(files) - 2} more" if len(files) > 3 else ", ".join(files)
+    servers = len(agent.mcp.servers.all) if agent.mcp is not None else 0
+    given = agent.settings.permissions
+    rules = sum(map(len, (given.allow, given.ask, given.deny, given.rules)))
+    counts = [counted(servers, "MCP server")] * bool(servers) + [counted(rules, "permission rule")] * bool(rules)
+    return " · ".join(filter(None, (shown, *counts)))
+
+
+def first_rows(agent: Agent, folder: str, width: int) -> Iterator[Text]:
+    """Yield the first rows of a session in the application: name and version, folder, model, what was loaded."""
+    yield styled("agent", "name").append_text(styled(f" {__version__}", "dim"))
+    room = max(width - 2, 1)
+    yield styled(f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}")
+    yield styled(f"  {truncate_cells(agent.model.name, room)}")
+    if loaded := loaded_words(agent):
+        yield styled(f"  {truncate_cells(f'loaded {loaded}', room)}", "dim")
 
 
 def farewell(agent: Agent, worktree: str) -> Iterator[str]:

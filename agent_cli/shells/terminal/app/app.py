@@ -21,6 +21,7 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.kernel.events import MessageAdded
 from agent_cli.kernel.messages import UserMessage
+from agent_cli.knowledge.template import attached_files
 from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.key_reader import NEWLINE, KeyReader
 from agent_cli.shells.terminal.app.keys import Controls, make_keys
@@ -53,6 +54,7 @@ from agent_cli.shells.terminal.render.theme import TRUE_COLOR, Colors, Palette
 from agent_cli.shells.terminal.render.transcript import Transcript, user_bar
 from agent_cli.shells.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
+from agent_tools.text import counted, one_line
 
 FRAME_SECONDS = 1 / 15
 HANDLE_SECONDS = 0.008
@@ -113,6 +115,7 @@ class TerminalApp:
                 lambda: below_input(self),
                 lambda: max_input_rows(screen.get_size().rows, open_question=self.questions.ask is not None),
                 lambda: self.app.frame_number,
+                lambda: self.proposal,
             ),
             style=DynamicStyle(self._style),
             key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
@@ -271,6 +274,9 @@ class TerminalApp:
                     self.queued.remove(match)
                     self._save_draft()
                     self.echo(match)
+                for name, part, count in attached_files(text):
+                    where = f"lines {part}" if part else counted(count, "line")
+                    self.say(f"  attached {one_line(name)} · {where}")
             case _:
                 self.transcript(item)
 
@@ -284,6 +290,11 @@ class TerminalApp:
         if settle:
             self.transcript.writer.settle()
         self._write(user_bar(text, self.transcript.writer), settle=False)
+
+    @property
+    def proposal(self) -> str:
+        """The message that is offered in the empty line; "" for none."""
+        return "" if self.busy or self.line.replying else self.session.proposal
 
     @property
     def seconds(self) -> float:

@@ -117,7 +117,9 @@ def _add_movements(keys: KeyBindings, controls: Controls) -> None:
     def _tab(event: KeyPressEvent) -> None:
         if controls.live.questions.comment():
             return
-        if line.picking and line.menu:
+        if not line.buffer.text and controls.live.proposal:
+            line.set_text(controls.live.proposal)
+        elif line.picking and line.menu:
             line.move(1)
         elif line.menu:
             line.accept()

@@ -126,14 +126,11 @@ def status_line(
     return (("class:marker", marker), ("class:status", f" {truncate_cells(what, room)}"), ("class:dim", tail))
 
 
-def todo_lines(items: Sequence[TodoItem], width: int, most: int = MAX_STEPS, *, paused: bool = False) -> list[Line]:
+def todo_lines(items: Sequence[TodoItem], width: int, most: int = MAX_STEPS) -> list[Line]:
     """Return the plan as a checklist; for a long plan the part around the current step."""
     if not items or most < 1:
         return []
     done = sum(item.status in ("completed", "cancelled") for item in items)
-    if paused:
-        message = f"  earlier plan, paused: {done} of {len(items)} done (/todos shows it)"
-        return [(("class:dim", truncate_cells(message, width)),)]
     first = 0
     room = most
     if len(items) > most:
@@ -164,8 +161,31 @@ def queue_lines(queued: Sequence[str], width: int, most: int = MAX_QUEUED) -> li
     return lines
 
 
-# Styles of permission modes, by their danger.
-MODE_STYLES = {"bypassPermissions": "class:danger", "acceptEdits": "class:edits", "plan": "class:plan"}
+# Permission modes in words, and their styles, by danger.
+MODE_WORDS: dict[str, tuple[str, str]] = {
+    "default": ("asks before changes", "class:dim"),
+    "acceptEdits": ("edits without asking", "class:edits"),
+    "plan": ("plans, changes nothing", "class:plan"),
+    "dontAsk": ("refuses what is not allowed", "class:dim"),
+    "bypassPermissions": ("asks about nothing", "class:danger"),
+}
+_BAR_CELLS, _NEARLY_FULL = 8, 80
+
+
+def mode_field(mode: str, key: str) -> Fragment:
+    """Return a permission mode for the toolbar, with the key that changes it."""
+    words, style = MODE_WORDS.get(mode, (mode, "class:dim"))
+    return style, f"{words} ({key})" if key else words
+
+
+def context_field(used: int, window: int) -> str | Fragment:
+    """Return how full the model's window is: a bar and a number; without the size of the window only the tokens."""
+    if not window:
+        return f"context {short_count(used)}"
+    percent = 100 * used // window
+    full = min(-(-percent * _BAR_CELLS // 100), _BAR_CELLS)
+    text = f"context {'━' * full}{'╌' * (_BAR_CELLS - full)} {percent}%"
+    return ("class:edits", text) if percent >= _NEARLY_FULL else text
 
 
 def toolbar(fields: Iterable[str | Fragment], width: int) -> Line:
@@ -214,6 +234,7 @@ def make_layout(
     below: Lines,
     typed: Callable[[], int],
     frame: Callable[[], int],
+    proposal: Callable[[], str],
 ) -> Layout:
     """Lay out the windows, none taller than its content.
 
@@ -221,6 +242,7 @@ def make_layout(
         of the input line; a draft is above it, and a reply below.
     typed: returns how many rows the input line may take.
     frame: returns the frame number; the content above and below is computed once per frame.
+    proposal: returns the message that is offered in the empty line.
     """
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
 
@@ -232,7 +254,10 @@ def make_layout(
 
     typing = Window(
         BufferControl(
-            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_ShowInvisible()]
+            line.buffer,
+            search_buffer_control=search.control,
+            preview_search=True,
+            input_processors=[_ShowInvisible(), _ShowProposal(proposal)],
         ),
         height=lambda: Dimension(min=1, max=typed()),
         wrap_lines=True,
@@ -263,6 +288,19 @@ class _PanelWindow(Window):
         super().write_to_screen(screen, mouse_handlers, write_position, *more)
         if self.line not in screen.cursor_positions:
             screen.set_cursor_position(self.line, Point(0, write_position.ypos + self.row()))
+
+
+class _ShowProposal(Processor):
+    """Show a message that is offered, behind the cursor of the empty line."""
+
+    def __init__(self, proposal: Callable[[], str]) -> None:
+        self._proposal = proposal
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        shown = list(transformation_input.fragments)
+        if not transformation_input.document.text and (text := self._proposal()):
+            shown.append(("class:dim", f"{text} (Tab)"))
+        return Transformation(shown)
 
 
 class _ShowInvisible(Processor):
@@ -353,7 +391,7 @@ def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
     """Return the plan while there is work, unless an earlier turn has finished it."""
     items, paused = live.session.plan(), live.session.plan_paused()
     over = all(item.status in ("completed", "cancelled") for item in items) and not live.transcript.plan_touched
-    return todo_lines(items, width, most, paused=paused) if _is_working(live) and not over else []
+    return todo_lines(items, width, most) if _is_working(live) and not over and not paused else []
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
@@ -374,7 +412,7 @@ def _is_working(live: LiveScreen) -> bool:
 def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.view.turn_usage.input, transcript.received
-    doing = transcript.status()
+    doing = transcript.status(live.seconds)
     return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, marker=str(live.marker))
 
 

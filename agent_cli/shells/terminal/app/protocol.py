@@ -74,6 +74,10 @@ class ScreenSession(Protocol):
     def next_mode(self) -> None: ...
 
     @property
+    def proposal(self) -> str:
+        """A message that would go on with the work; "" if nothing is left."""
+
+    @property
     def agreed(self) -> Sized:
         """What was decided about calls whose turn has not come."""
 
@@ -100,6 +104,10 @@ class LiveScreen(QuestionHost, Protocol):
     @property
     def marker(self) -> object:
         """The moving marker; `str` returns its current sign."""
+
+    @property
+    def proposal(self) -> str:
+        """The message that is offered in the empty line; "" for none."""
 
     @property
     def seconds(self) -> float:

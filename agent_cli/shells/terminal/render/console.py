@@ -20,6 +20,7 @@ from agent_tools.text import escape_controls
 
 STYLES = {
     "tool": "bold",
+    "name": "bold blue",
     "dim": "dim",
     "bad": "red",
     "good": "green",
