@@ -40,10 +40,9 @@ from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
-from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
-from agent_cli.shells.terminal.line_input import read_line, run_interruptible
+from agent_cli.shells.terminal.line_input import run_interruptible
 from agent_cli.shells.terminal.login import ModelLogin
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
 from agent_cli.shells.terminal.render.console import styled
@@ -165,19 +164,12 @@ def first_approval_hint(*, sandboxed: bool, trusts: bool) -> str:
 
 
 def ask_before_start(
-    config: Config,
-    run_env: RunEnvironment,
-    layers: Layers,
-    console: Console,
-    *,
-    first: bool,
-    keep: Callable[[str], None] | None = None,
+    config: Config, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs, *, first: bool
 ) -> Layers:
     """Ask the necessary questions before a session begins, if a user is present; return the updated settings.
 
-    first: it is the user's first session. keep: takes a message that is typed in place of an answer. Raises UsageError.
+    first: it is the user's first session. Raises UsageError.
     """
-    dialogs = LineDialogs(console, read_line, keep=keep)
     if os.isatty(0):
         layers = ask_for_trust(config, run_env, layers, dialogs)
         ask_about_addresses(run_env, layers, dialogs)

@@ -94,6 +94,8 @@ class TerminalApp:
         self.bridge = EventQueue(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
+        # Messages that were queued when the application ended.
+        self.unsent: tuple[str, ...] = ()
         self.questions = QuestionPanel(self, clock)
         self.busy = self.stopping = self.leaving = False
         self.marker = Marker(self, look.markers)
@@ -137,6 +139,7 @@ class TerminalApp:
             if self.look.title:
                 self.app.screen.write_raw(RESTORE_TITLE)
                 self.app.screen.flush()
+            self.unsent = tuple(self.queued)
             self.queued.clear()
             self.leaving = True
             if self.busy and not self.questions.defer():
@@ -327,6 +330,12 @@ class TerminalApp:
         """Start work with a message; the worker must be idle."""
         self.echo(text)
         self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
+
+    def keep_unmatched(self, text: str) -> bool:
+        """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
+        if self.look.before_session:
+            self.queue(text)
+        return self.look.before_session
 
     def queue(self, text: str) -> None:
         """Queue a message for the next step, or for the end of the work."""

@@ -73,7 +73,7 @@ class ImageAttachments:
         return len(found[0]) if found else 0
 
     def images_in(self, text: str, *folders: Path) -> list[Path]:
-        """Return the images of a message: by placeholder, as `@path` in the first folder that has it, by a typed path."""
+        """Return the images of a message: by placeholder, `@path` in the first folder that has it, or typed path."""
         found = [self._paths[int(n)] for n in _PLACEHOLDER.findall(text) if int(n) in self._paths]
         for quoted, bare in _MENTION.findall(text):
             name = os.path.expanduser(quoted or bare)

@@ -13,7 +13,10 @@ from agent_tools.results import TodoItem
 
 
 class Appearance(Value):
-    """Appearance and editing mode of the screen: see the settings under [terminal]."""
+    """Appearance and editing mode of the screen: see the settings under [terminal].
+
+    before_session: only a question is asked; messages wait for the session.
+    """
 
     reflow: bool = False
     vim: bool = False
@@ -21,6 +24,7 @@ class Appearance(Value):
     notify: bool = True
     ask_background: bool = False
     ask_paste: bool = False
+    before_session: bool = False
     markers: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     # The folder whose files are linked; None: no links.
     links: Path | None = None

@@ -74,6 +74,9 @@ class QuestionHost(KeyHost, Protocol):
     def hint_for(self, text: str, seconds: float) -> None:
         """Show a hint above the input line for some seconds."""
 
+    def keep_unmatched(self, text: str) -> bool:
+        """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
+
     def draw_now(self) -> None:
         """Draw after the key that is handled now."""
 
@@ -363,6 +366,8 @@ class QuestionPanel:
         if line.picking:
             if (index := line.picked) is not None:
                 self._close_with(index)
+            elif self._screen.keep_unmatched(text):
+                line.clear()
         elif self._words is not None and self._screen.run_aside(text):
             line.begin_reply(self._words.label, self._words.text)
         elif self._words is not None:
@@ -433,16 +438,12 @@ class QuestionPanel:
             pick = ask.dialog.words
             if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
                 text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer, ask.dialog)
-                self._write_answer(ask.dialog, text)
+                self._screen.say(f"? {one_line(ask.view.asks)} → {text}")
             ask.waiting.answer(answer)
             if not ask.dialog.from_command:
                 self._screen.answered()
             if self._queued:
                 self.put(self._queued.popleft())
-
-    def _write_answer(self, dialog: Dialog, text: str) -> None:
-        """Write a question and its answer on one line."""
-        self._screen.say(f"? {one_line(dialog.asks or dialog.title.text)} → {text}")
 
     def _edit(self, ask: OpenDialog, key: str, act: InEditor) -> None:
         async def edit() -> None:

@@ -106,7 +106,7 @@ class QuestionView:
         if width not in self._bodies:
             dialog = self.dialog
             # A question of its own has its subject as the title.
-            lead = block_lines(dialog.title, console) if self._asks != dialog.title.text and not dialog.asks else ()
+            lead = block_lines(dialog.title, console) if self.asks != dialog.title.text and not dialog.asks else ()
             lines = [*lead, *body_lines(dialog, console)]
             self._bodies[width] = [row for line in lines for row in wrapped_line(line, width)]
         return self._bodies[width]
@@ -165,7 +165,7 @@ class QuestionView:
         return [to_ansi(text, color=not console.no_color) for text in texts], min(len(top) + at, len(texts) - 1)
 
     @property
-    def _asks(self) -> str:
+    def asks(self) -> str:
         """The question as a sentence."""
         dialog = self.dialog
         own = dialog.question if dialog.from_command and not isinstance(dialog.words, Pick) else ""
@@ -174,7 +174,7 @@ class QuestionView:
     def _title(self, width: int) -> list[Text]:
         """Return the rows of the question, with what is said about it behind it or below."""
         dialog = self.dialog
-        title = wrap(styled(self._asks, "tool"), width)[:MAX_TITLE_ROWS]
+        title = wrap(styled(self.asks, "tool"), width)[:MAX_TITLE_ROWS]
         written = f"{counted(self.written, 'line')} above" if self.written else ""
         about = " · ".join(filter(None, (written, dialog.about)))
         if about:
