@@ -338,6 +338,10 @@ class Budget:
         self.tool_calls += spent.tool_calls - before.tool_calls
         self.cost += spent.cost - before.cost
 
+    def exclude(self, seconds: float) -> None:
+        """Stop the clock for the next seconds."""
+        self._waited += seconds
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Stop the clock while the user is asked."""

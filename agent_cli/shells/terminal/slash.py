@@ -117,6 +117,10 @@ class SessionControl(Protocol):
     """Session state that a command can read and change. Changes raise UsageError and then change nothing."""
 
     @property
+    def proposal(self) -> str:
+        """A message that would go on with the work; "" if nothing is left."""
+
+    @property
     def usage(self) -> Usage:
         """Usage of the session."""
 

@@ -26,7 +26,9 @@ class Topic(Value):
 
 BASICS, KEYS, OWN = "basics", "keys", "prompts"
 TOPICS = {
-    BASICS: Topic("this session and its settings", ("status", "config", "doctor", "clear", "exit", "bug", "help")),
+    BASICS: Topic(
+        "this session and its settings", ("continue", "status", "config", "doctor", "clear", "exit", "bug", "help")
+    ),
     "models": Topic("the model, its provider, effort and cost", ("model", "effort", "login", "logout", "cost", "btw")),
     "changes": Topic(
         "plans, changes and commits", ("plan", "todos", "diff", "undo", "redo", "rewind", "commit", "jobs")
