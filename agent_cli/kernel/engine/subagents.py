@@ -25,7 +25,7 @@ from agent_cli.kernel.engine.progress import Budget
 from agent_cli.kernel.engine.turn import Turn, TurnDeps, outer_checkpoint
 from agent_cli.kernel.engine.types import CallError, CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
 from agent_cli.kernel.events import Checkpoint, Event, MessageAdded, SubagentEvent, ToolStarted, TurnFinished, Warned
-from agent_cli.kernel.messages import AssistantMessage, UserMessage
+from agent_cli.kernel.messages import AssistantMessage, Message, UserMessage
 from agent_cli.kernel.modes import AgentType
 from agent_cli.kernel.results import Complete, Failed, LimitReached, Suspended, TurnResult
 from agent_cli.kernel.rules import names_tool
@@ -72,7 +72,7 @@ class NestedTurn:
         """Run (or resume) the turn; its events are not wrapped yet."""
         turn, deps, waits = self._turn, self.deps, self._waits
         options = turn.options.replace(
-            system=f"{self.kind.prompt}\n\n{parent_environment(turn.options.system)}",
+            system=f"{self.kind.prompt}\n\n{parent_environment(turn.options.system, turn.history)}",
             tools=tuple(s for s in turn.options.tools if s.name in deps.tools),
             spent=self.before,
             plan_review="off",
@@ -195,9 +195,12 @@ def offers(turn: Turn, kind: AgentType) -> Callable[[str], bool]:
     return offered
 
 
-def parent_environment(system: str) -> str:
-    """Return the environment block of the parent's system prompt; a sub-agent does not need the rest."""
+def parent_environment(system: str, history: Sequence[Message] = ()) -> str:
+    """Return the environment block of the parent's system prompt or first message; a sub-agent needs no more."""
     _, found, rest = system.partition("# Environment\n")
+    if not found and history and isinstance(first := history[0], UserMessage):
+        _, found, rest = first.text.partition("<session_change>\n# Environment\n")
+        rest = rest.removesuffix("\n</session_change>")
     return f"# Environment\n{rest}" if found else ""
 
 

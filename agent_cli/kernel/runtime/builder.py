@@ -46,7 +46,13 @@ from agent_cli.kernel.runtime.session_log import (
     session_origin,
     session_recorder,
 )
-from agent_cli.kernel.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
+from agent_cli.kernel.runtime.system_prompt import (
+    PromptFacts,
+    RepositoryState,
+    environment_block,
+    system_prompt,
+    working_files,
+)
 from agent_cli.kernel.runtime.tools import (
     choose_tools,
     make_context,
@@ -188,6 +194,7 @@ class SessionBuild:
             workspace, settings, layers, run_env, answered=self.answered, small_model=self.small,
             extensions=self.added.offered(),
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
+            restricted=self.config.restricted,
         )  # fmt: skip
         self.attached = attach_images(
             self.config.images,
@@ -202,6 +209,7 @@ class SessionBuild:
         self.offered = choose_tools(
             self.settings, self.layers.rules, self.context, self.restored, self.added.tools, self.embedded.tools,
             model=self.chosen.resolved.name, answered=self.can_ask, small=self.small,
+            restricted=self.config.restricted,
         )  # fmt: skip
         warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
         self.tools = self.offered
@@ -214,7 +222,7 @@ class SessionBuild:
     def make_header(self) -> None:
         """Make the header of the session, open its log, and give the tools what they knew."""
         settings, restored, context = self.settings, self.restored, self.context
-        facts = PromptFacts(
+        self.facts = facts = PromptFacts(
             self.run_env,
             self.chosen.resolved.name,
             self.small,
@@ -225,7 +233,7 @@ class SessionBuild:
         )
         self.header = make_header(
             self.config, self.run_env, self.chosen.resolved, self.offered, restored,
-            lambda: system_prompt(facts, settings, self.memory),  # made only where it is needed
+            lambda: system_prompt(facts, settings, self.memory, alone=self.config.shared_prompt),  # made where needed
             answered=self.can_ask, small=self.small,
         )  # fmt: skip
         if self.log is not None and restored is not None and restored.rebuilt:
@@ -323,6 +331,8 @@ class SessionBuild:
                 header, restored, self.memory, self.run_env, self.layers, answered=self.can_ask
             )
             self.notes = tuple(noted)
+        elif self.config.shared_prompt:
+            self.notes = (f"<session_change>\n{environment_block(self.facts, settings)}\n</session_change>",)
         self.origin = session_origin(self.config, settings, restored)
         self.left_open = calls_left_open(restored)
 
@@ -353,7 +363,7 @@ def _load_memory(
     warn: Callable[[str], None],
 ) -> Memory:
     """Load the memory files; those of subfolders are read when tools touch these."""
-    if config.bare:
+    if config.bare or config.safe:
         return Memory()
     sources = memory_sources(run_env, settings, layers.trust, context.readable, config)
     memory = load_memory(sources)

@@ -34,6 +34,7 @@ _MAX_FILES = 20
 _MAX_FILE_BYTES = 50_000_000
 _MAX_LINE_CHARS = 80
 _BREAK = "The session continues after a break."
+_TELLS = re.compile(rf"{_BREAK}|^<session_change>\n# Environment\n")
 
 
 def notes(
@@ -55,7 +56,7 @@ class _Told:
     """What the model was last told of the workspace: by the system prompt, or by a later message of this kind."""
 
     def __init__(self, header: Header, restored: Restored) -> None:
-        self.texts = [m.text for m in restored.history if isinstance(m, UserMessage) and _BREAK in m.text]
+        self.texts = [m.text for m in restored.history if isinstance(m, UserMessage) and _TELLS.search(m.text)]
         self._every = (*reversed(self.texts), header.system)
 
     def _last(self, pattern: str) -> str:
