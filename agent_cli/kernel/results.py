@@ -199,7 +199,7 @@ class Complete(Value, tag="Complete"):
 
     degraded: the model failed after tools had run; `text` is our own recap.
     plan_unfinished: the plan has open steps.
-    verified: which command checked the work last, and how it ended.
+    verified: which commands checked the work, and how they ended.
     """
 
     end: TurnEnd
@@ -308,6 +308,7 @@ class Spent(Value, tag="Spent"):
     actions: calls that were answered, in order.
     denied: calls that were refused, in order.
     check: the last command that verified the work.
+    checks: those before it that still say something about the work.
     changed_since: files changed after it.
     wrote: files changed at all.
     plan_touched: the plan was made, approved or changed in this turn.
@@ -327,6 +328,7 @@ class Spent(Value, tag="Spent"):
     actions: tuple[Action, ...] = ()
     denied: tuple[Denial, ...] = ()
     check: Check | None = None
+    checks: tuple[Check, ...] = ()
     changed_since: bool = False
     wrote: bool = False
     plan_touched: bool = False

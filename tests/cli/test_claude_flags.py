@@ -1,4 +1,4 @@
-"""The options in `claude --help` (2.1.332): those that have their effect here, and what the others are answered with."""
+"""The options in `claude --help` (2.1.332): those that have their effect here, and the answers to the others."""
 
 from __future__ import annotations
 
