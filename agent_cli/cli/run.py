@@ -311,6 +311,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         input_format=options.input_format,
         partial=options.include_partial_messages,
         hook_events=options.include_hook_events,
+        subagent_text=options.forward_subagent_text,
         replay=options.replay_user_messages,
         verbose=options.verbose,
         structured=options.json_schema is not None,

@@ -316,7 +316,9 @@ def test_a_plan_stands_once_and_each_step_when_it_is_done() -> None:
         "≡ Plan of 2 steps", "    ▸ testing", "    ☐ docs", "", "☑ tests · 1 of 2", "", "✓ 0s",
     ]  # fmt: skip
     paused = [PlanChanged(then, paused=True)] * 2
-    assert " ".join(shown(paused, plan=then)).split() == "an earlier plan is paused (/todos shows it)".split()
+    assert " ".join(shown(paused, plan=then)).split() == (
+        "an earlier plan is paused, 1 of 2 done (/todos shows it)".split()
+    )
 
 
 def test_the_tokens_and_the_plan_of_a_turn_are_not_those_of_the_command_after_it() -> None:

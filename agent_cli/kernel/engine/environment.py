@@ -69,18 +69,22 @@ class Environment:
     answered: somebody can approve calls.
     small: the model is small; it is told nothing.
     pending: lines for the next message, such as those of a resumed session.
+    block: the environment, if a message has it and the system prompt does not.
     """
 
     def __init__(self, root: Path, git: Callable[[], guarded_git.GitRun], *, answered: bool, small: bool) -> None:
         self.root, self._git = root, git
         self._answered, self._small = answered, small
         self.pending: list[str] = []
+        self.block = ""
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
 
-    def begin(self, model: str, mode: Mode) -> None:
-        """Note what the system prompt of a new session tells."""
+    def begin(self, model: str, mode: Mode, block: str = "") -> None:
+        """Note what the system prompt of a new session tells, or else its first message."""
+        self.block = block
+        self.pending += [block] if block else []
         self.told = self.told.replace(model=model, mode=mode)
 
     def resume(self, texts: Sequence[str]) -> None:
@@ -98,6 +102,8 @@ class Environment:
             last(r"^Permission mode[^:\n]*: (\w+)"),
         )
         self._news = True
+        if not environment_of(texts[-1]):
+            self.block = next(filter(None, map(environment_of, texts)), "").partition("\n</session_change>")[0]
 
     def look(self) -> None:
         """Notice a branch or commit that others have changed."""
@@ -189,12 +195,14 @@ class Environment:
 
     def now(self, mode: Mode) -> str:
         """Return how things stand now, for what replaces the beginning of a conversation."""
+        if self.block:
+            return self.for_subagent("", mode)
         lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
         return "\n".join([*lines, f"Permission mode now: {describe_mode(mode, answered=self._answered)}"])
 
     def for_subagent(self, system: str, mode: Mode) -> str:
         """Return the environment of a system prompt as things stand now."""
-        text = environment_of(system)
+        text = environment_of(system) or self.block
         if not text or self._small:
             return text
         text = re.sub(

@@ -373,7 +373,7 @@ def above(live: LiveScreen) -> list[Line]:
     below = [*status, *todos, *queue, *rows]
     room -= len(gap) + (bool(gap) and bool(below))
     tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
-    if below and gap and (tail or not live.transcript.writer.blank):
+    if (below and gap and (tail or not live.transcript.writer.blank)) or (panel is not None and tail and room > 0):
         tail = [*tail, _BLANK]
     rows = [*tail, *below, *gap, *rule]
     blank = panel is not None and not rows and not live.transcript.writer.blank and len(panel[0]) < size.rows - 3

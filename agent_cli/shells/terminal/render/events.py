@@ -255,7 +255,7 @@ class EventRenderer:
         done = sum(item.status in ("completed", "cancelled") for item in items)
         if paused:
             if not self._told_of_paused:
-                self._say("  an earlier plan is paused (/todos shows it)", "dim")
+                self._say(f"  an earlier plan is paused, {done} of {len(items)} done (/todos shows it)", "dim")
             self._told_of_paused = True
             return
         if set(before) != {item.content for item in items}:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from agent_cli.kernel.events import Event, PlanChanged
+from agent_cli.kernel.events import Event
 from agent_cli.kernel.session.live import LiveSession, ViewChange
 from agent_cli.kernel.session.view_entries import CallView
 from agent_cli.shells.terminal.render.console import wrap_words
@@ -55,8 +55,6 @@ class Transcript(EventRenderer):
         self.retry_at, self._retry = 0.0, ""
         # When the model was called, and when something came from it; 0 while it is not called.
         self.called_at = self.heard_at = 0.0
-        # The paused plan that was mentioned.
-        self._paused: Sequence[TodoItem] = ()
         # The plan was made or changed in this turn.
         self.plan_touched = False
 
@@ -69,7 +67,6 @@ class Transcript(EventRenderer):
             match change.kind:
                 case "plan":
                     self.plan_touched = not change.event.paused
-                    self._mention_paused(change.event)
                 case "begun" | "ended":
                     self.plan_touched, self.called_at = False, 0.0
                 case "round" | "restarted":
@@ -83,13 +80,6 @@ class Transcript(EventRenderer):
                     self.retry_at, self._retry = time.monotonic() + change.event.wait, change.note
                     return
         self._draw(change)
-
-    def _mention_paused(self, event: PlanChanged) -> None:
-        """Say once that a plan of an earlier request is paused."""
-        if event.paused and event.items != self._paused:
-            done = sum(item.status in ("completed", "cancelled") for item in event.items)
-            self._say(f"  (an earlier plan is paused, {done} of {len(event.items)} done; /todos shows it)", "dim")
-        self._paused = event.items if event.paused else ()
 
     def _nested(self, agent: str, task: CallView, change: ViewChange) -> None:
         """Show a sub-agent's activity and tokens on the line of its call. Ctrl-O shows its steps."""
