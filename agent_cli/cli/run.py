@@ -54,9 +54,10 @@ with lazy_imports():
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
     from agent_cli.kernel.runtime import pending as runtime_pending  # only for sessions that wait
+    from agent_cli.kernel.runtime import session_commands
     from agent_cli.kernel.session import pending_plans
     from agent_cli.shells.headless import pending
-    from agent_cli.shells.host import callbacks, control_table, session_commands
+    from agent_cli.shells.host import callbacks, control_table
     from agent_cli.shells.host import session as host_session
     from agent_cli.shells.terminal import commands, line_input, repl, startup
     from agent_cli.shells.terminal.app import before

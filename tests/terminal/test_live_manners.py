@@ -28,7 +28,7 @@ from agent_cli.kernel.events import (
     Warned,
 )
 from agent_cli.kernel.results import Diagnostics, Usage
-from agent_cli.shells.terminal.app.completion import CommandEntry, complete
+from agent_cli.kernel.runtime.completion import CommandEntry, complete
 from agent_cli.shells.terminal.app.layout import above, status_line
 from agent_cli.shells.terminal.app.worker import Printed
 from agent_cli.shells.terminal.dialogs.questions import pick_dialog, plan_dialog, question_dialog

@@ -25,6 +25,7 @@ from agent_cli.kernel.run_environment import RunEnvironment, UsageError, has_col
 from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
 from agent_cli.kernel.session.history import Exchange
@@ -48,7 +49,7 @@ from agent_cli.shells.terminal.render.code import display_lines
 from agent_cli.shells.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.theme import Colors, ThemedStream
-from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
+from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, run_slash
 from agent_cli.shells.terminal.startup import (
     TIPS,
     beginner_hint,

@@ -16,12 +16,13 @@ from agent_cli.config.layers import Layers
 from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.kernel.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.kernel.runtime.environment import has_changes
 from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.terminal.app.app import TerminalApp
-from agent_cli.shells.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.shells.terminal.app.drafts import Drafts
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.key_reader import NEWLINE
@@ -48,7 +49,6 @@ from agent_cli.shells.terminal.slash import (
     BuiltinCommand,
     default_order,
     find_command,
-    is_slash,
     may_run_during_turn,
 )
 from agent_cli.shells.terminal.startup import greet_resumed

@@ -10,8 +10,9 @@ from textwrap import wrap
 
 from rich.text import Text
 
+from agent_cli.kernel.runtime.session_commands import unknown_command
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
-from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash, unknown_command
+from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash
 from agent_tools.base import UserCommand
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
