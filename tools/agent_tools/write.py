@@ -72,7 +72,8 @@ class Write(Tool[WriteArgs]):
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
         path = ctx.workspace.resolve(args.file_path)
-        before, text = edit_change.current_text(path, ctx, "write")
+        file = edit_change.open_to_change(path, ctx, "write")
+        before, text = file.before, file.text
         content, note = args.content, ""
         omissions.reject_omissions(None if before is None else text.content, content)
         if line_end(text.content) == "\r\n" and "\r" not in content:

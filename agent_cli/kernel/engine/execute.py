@@ -115,8 +115,10 @@ def _outcome(
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
     """Return the tool's result, and True if it was interrupted."""
     call, context = item.call, turn.deps.context
-    watched = may_mutate(turn, item)
+    watched, environment = may_mutate(turn, item), turn.deps.environment
     if watched:
+        if environment is not None:
+            environment.look()
         cwd = str(context.workspace.cwd)
         with suppress(ToolError):  # the call itself meets the same problem, and reports it
             context.workspace.save_buffers(Path(e.target) for e in item.effects if e.kind == "write")
@@ -151,6 +153,8 @@ def _outcome(
         result = ToolResult(failure, is_error=True)
     result = fit_result(result, item.tool.result_size, context)
     if watched:
+        if environment is not None:
+            environment.observe()
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
     result = turn.checks.record_result(item, result)

@@ -21,6 +21,7 @@ from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
+    FilesSeen,
     PlanChanged,
     ToolRequested,
     Warned,
@@ -67,7 +68,7 @@ class CallBatch:
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
         turn.skip_rest = ""
-        read_state.begin_answer(turn.deps.context)
+        self._told = read_state.begin_answer(turn.deps.context)
         self.waiting = list(calls)
         self.finish: Finish | None = None
         self._announced: set[str] = set()
@@ -80,6 +81,8 @@ class CallBatch:
 
     def run(self) -> Steps:
         """Give every call its result. Raises CancelledError after answering the interrupted call."""
+        if self._told:
+            yield FilesSeen(self._told)
         try:
             return (yield from self._run_all())
         finally:

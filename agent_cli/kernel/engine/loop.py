@@ -193,7 +193,7 @@ def _rounds(turn: Turn) -> Run:
         texts = turn.deps.inbox()
         if texts and turn.deps.hooks.wants("UserPromptSubmit"):
             texts = yield from session_hooks.filter_inbox(turn.deps, texts)
-        for text in [*texts, *turn.deps.context.notices(), *_stuck_reminders(turn)]:
+        for text in [*texts, *turn.news(), *turn.deps.context.notices(), *_stuck_reminders(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()

@@ -325,6 +325,3 @@ def test_files_that_cannot_be_edited(bench: Bench) -> None:
     assert "Read it first, then edit it" in bench.fails("Edit", file_path="a.py", **arguments)
     assert "a PNG image, not text" in bench.fails("Edit", file_path="image.png", **arguments)
     assert "is a directory, not a file" in bench.fails("Edit", file_path="folder", **arguments)
-    bench("Read", file_path="a.py")
-    bench.file("a.py", PYTHON + "# more\n")
-    assert "changed since it was last read" in bench.fails("Edit", file_path="a.py", **arguments)

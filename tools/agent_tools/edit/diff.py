@@ -19,6 +19,7 @@ from agent_tools.text import counted, cut_line, numbered_line
 # A line, or its hash.
 Line = TypeVar("Line", bound=Hashable)
 MAX_EXCERPT_LINES = 60
+_MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
 # Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
@@ -110,6 +111,27 @@ def excerpt(old: str, new: str) -> str:
             f"[{len(wanted) - MAX_EXCERPT_LINES} more lines around changes not shown; read the file to see them]"
         )
     return "\n".join(out)
+
+
+def changed_lines(old: str, new: str) -> tuple[list[tuple[int, int, int, int]], dict[int, str]]:
+    """Return the ranges of lines that differ, as `changed_ranges` does, and the lines of `new` there by their index.
+
+    Equal parts of large texts are not split.
+    """
+    a, b, above = _differing_part(old, new)
+    found = changed_ranges(a, b)
+    lines = {n + above: b[n] for *_, j1, j2 in found for n in range(j1, j2)}
+    return [(i1 + above, i2 + above, j1 + above, j2 + above) for i1, i2, j1, j2 in found], lines
+
+
+def short_patch(old: str, new: str) -> tuple[list[str], str, bool]:
+    """Return a diff for the model, limited in size, its counts "+1 -2", and True if nothing of it is left out."""
+    patch, added, removed = unified(old, new)
+    lines = patch.split("\n")
+    shown = [re.sub(rf"(?s)(.{{{_MAX_PATCH_WIDTH}}}).+", r"\1…", line) for line in lines[:_MAX_PATCH_LINES]]
+    if more := len(lines) - len(shown):
+        shown.append(f"[{more} more lines of this diff not shown; read the file to see it]")
+    return shown, f"+{added} -{removed}", shown == lines
 
 
 def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:

@@ -179,12 +179,15 @@ class Screen:
     def _place(self, row: int, column: int) -> None:
         self._row, self._column = min(max(row, 0), self.rows - 1), min(max(column, 0), self.columns - 1)
 
-    def _move_rows(self, count: int) -> None:
-        """Move the cursor down, or up for a negative count, but not out of the scrolling region that it is in."""
+    def _move_rows(self, count: int, column: int | None = None) -> None:
+        """Move the cursor down, or up for a negative count, but not out of the scrolling region that it is in.
+
+        column: where it is placed; by default it stays in its column.
+        """
         top = self._top if self._row >= self._top else 0
         bottom = self._bottom if self._row <= self._bottom else self.rows - 1
         self._row = min(max(self._row + count, top), bottom)
-        self._column = min(self._column, self.columns - 1)
+        self._column = min(self._column if column is None else column, self.columns - 1)
 
     def _erase_lines(self, how: int) -> None:
         self._erase(how)
@@ -246,8 +249,8 @@ _MOVES: dict[str, Callable[[Screen, list[int]], None]] = {
     "C": lambda s, n: s._place(s._row, s._column + _first(n)),
     "a": lambda s, n: s._place(s._row, s._column + _first(n)),
     "D": lambda s, n: s._place(s._row, min(s._column, s.columns - 1) - _first(n)),
-    "E": lambda s, n: (s._move_rows(_first(n)), s._place(s._row, 0))[1],
-    "F": lambda s, n: (s._move_rows(-_first(n)), s._place(s._row, 0))[1],
+    "E": lambda s, n: s._move_rows(_first(n), column=0),
+    "F": lambda s, n: s._move_rows(-_first(n), column=0),
     "G": lambda s, n: s._place(s._row, _first(n) - 1),
     "`": lambda s, n: s._place(s._row, _first(n) - 1),
     "H": lambda s, n: s._place(_first(n) - 1, _second(n) - 1),
