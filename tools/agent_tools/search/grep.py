@@ -48,6 +48,7 @@ class GrepArgs(Value):
         "before": "-B",
         "context": "-C",
     }
+    UNLISTED: ClassVar = ("line_numbers",)
     ALIASES: ClassVar = {
         "pattern": ("query", "regex"),
         "path": (*DIRECTORY_NAMES, "file", "file_path"),
