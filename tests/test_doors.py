@@ -54,7 +54,6 @@ OPENS = {
     ("agent_cli/shells/headless/run.py", "_write_answer"): "the user names it on the command line",
     ("agent_cli/extras/server/app.py", "_serve_file"): "a file of the package, by a name in its folder",
     ("agent_cli/shells/terminal/app/question_panel.py", "put"): "a question, not a file",
-    ("agent_cli/shells/library/session.py", "open_agent"): "a session, not a file",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",
     ("tools/agent_tools/generate.py", ""): "run by hand: writes tools.json",
@@ -123,6 +122,8 @@ def opens(call: ast.Call) -> bool:
             return True
         case ast.Attribute(value=ast.Name(id="tomllib" | "json"), attr="load"):
             return True
+        case ast.Attribute(value=ast.Name(id="Session" | "AgentSession"), attr="open"):
+            return False  # a session, not a file
         case ast.Attribute(attr=name):
             return name in OPENING and not _is_value(call)
     return False
