@@ -127,7 +127,7 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/v1/completions", "read", "Commands and files that the text of a message can become.",
              commands.list_completions, schemas.CompletionList, errors=(404, 409),
              query={"before": {"type": "string"}, "session": {"type": "string"}, "project": {"type": "string"}}),
-    ApiRoute("DELETE", _SESSION + "/messages/{message}", "start", "Take back a message that waits.",
+    ApiRoute("DELETE", _SESSION + "/messages/{message}", "start", "Remove a message that waits.",
              actions.take_back_message, schemas.AcceptedAnswer, errors=(404, 409, 507)),
     ApiRoute("POST", _SESSION + "/messages", "start", "Send a message, now or after the turn.", actions.send_message,
              schemas.AcceptedAnswer, schemas.MessageBody, 202, _ERRORS),

@@ -80,7 +80,7 @@ def proposed_message(event: TurnFinished) -> str:
         return "continue"
     if event.verified and not event.verified.endswith(" passed") and event.changed_files:
         return "repair what the failed check reports"
-    return "go on with the next step of the plan" if event.plan_unfinished else ""
+    return "continue with the next step of the plan" if event.plan_unfinished else ""
 
 
 def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
