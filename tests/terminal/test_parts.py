@@ -200,8 +200,6 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
     assert queued == ["  3 more are queued", "  queued: d", "  queued: e", "  queued: f"]
     assert queue_lines(list("ab"), 40, 1) == [(("class:dim", "  2 messages are queued"),)]
     assert todo_lines([], 40) == queue_lines([], 40) == []
-    ((_, text),) = todo_lines(items, 80, paused=True)[0]
-    assert text == "  earlier plan, paused: 5 of 12 done (/todos shows it)"
 
 
 def test_a_line_that_fits_into_the_window_is_not_wrapped_for_the_indent_of_further_rows() -> None:

@@ -60,7 +60,7 @@ _THREADS = "A session of an editor is a thread of its panel: open another one th
 class EditorSession(Dialogs):
     """One session. id: of the session on disk."""
 
-    has_menus, theme, keys = True, "", ()
+    has_menus, theme, keys, proposal = True, "", (), ""
 
     def __init__(self, client: EditorClient, config: Config, run_env: RunEnvironment) -> None:
         """Open or resume the session that the configuration names. Raises UsageError."""
@@ -334,7 +334,7 @@ class EditorSession(Dialogs):
             lambda dialog: self._put(dialog, call),
             self.agent.tool_context.workspace,
             self.agent.traits_of,
-            for_whom=shown.view.asked_for(request.call_id),
+            about=shown.view.asked_for(request.call_id),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

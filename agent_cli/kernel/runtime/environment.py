@@ -291,14 +291,17 @@ def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
     """Load the plugins of the user and of the command line: their hooks and servers count as the user's own."""
     found: list[Plugin] = []
     settings = layers.settings()
+    if config.safe:
+        return
     if not config.bare and run_env.home is not None and os.path.lexists(run_env.home / _PLUGINS):
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(run_env.home, enabled, layers.managed.refuses_plugin, layers.ignored)
-    if config.plugins or config.plugins_without_servers:
+    if config.plugins or config.plugins_without_servers or config.plugin_addresses:
         called = config.name_of("plugins")
         given = [obtain.load_given(text, called, run_env) for text in config.plugins]
         without = (obtain.load_given(text, called, run_env) for text in config.plugins_without_servers)
         given += [plugin.replace(servers={}) for plugin in without]
+        given += [obtain.load_from(url, config.name_of("plugin_addresses"), run_env) for url in config.plugin_addresses]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"{config.name_of('plugins')}: {plugin.name}: {why}.")

@@ -17,6 +17,7 @@ from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.runtime.session_commands import unknown_command
 from agent_cli.knowledge.commands import split_call
+from agent_cli.shells.terminal.dialogs.view import Chosen, View
 from agent_tools.record import Value
 from agent_tools.results import Display
 
@@ -27,8 +28,14 @@ class UserOutput(Protocol):
     def say(self, text: str) -> None:
         """Show a line."""
 
-    def page(self, text: str) -> None:
+    def page(self, text: str, title: str = "") -> None:
         """Show a long text."""
+
+    def show_view(self, view: View) -> Chosen | None:
+        """Show a view until the user closes it; return how it was left. Without a live screen, its text is printed."""
+
+    def pick_from(self, view: View) -> Chosen | None:
+        """Let the user pick an item of a view; return how it was left, None if nothing was picked."""
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""
@@ -108,6 +115,10 @@ class TerminalControl(Protocol):
 
 class SessionControl(Protocol):
     """Session state that a command can read and change. Changes raise UsageError and then change nothing."""
+
+    @property
+    def proposal(self) -> str:
+        """A message that would go on with the work; "" if nothing is left."""
 
     @property
     def usage(self) -> Usage:
