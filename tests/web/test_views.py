@@ -298,3 +298,24 @@ def test_a_project_is_trusted_where_a_task_is_started(browser: Browser, tmp_path
             page.get_by_role("button", name="Trust it").click()
             expect(page.get_by_role("button", name="See what it brings")).to_be_hidden()
         assert served.ask("/v1/projects")["projects"][0]["trusted"]
+
+
+def test_the_board_has_the_sessions_by_state_and_is_used_by_keys(
+    browser: Browser, served: Served, shown: dict[str, str]
+) -> None:
+    with reading(browser, served) as reader:
+        page = reader.page
+        expect(page.locator(".row").first).to_be_visible()
+        page.keyboard.press("b")
+        expect(page.locator(".board .group h2")).to_have_text(
+            [re.compile(name) for name in ("Waiting for you", "Running", "Stopped", "Done")]
+        )
+        expect(page.locator(".group.waiting .row-note").first).to_be_visible()
+        assert reader.axe() == []
+        page.keyboard.press("l")
+        page.keyboard.press("l")
+        expect(page.locator(".group.failed .row a").first).to_be_focused()
+        page.keyboard.press("h")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1.session-title")).to_be_focused()
+        assert "board" not in page.url
