@@ -106,6 +106,13 @@ class ShipBody(JsonBody):
     text: LongText = ""
 
 
+class PairBody(JsonBody):
+    """The code of a device, and its name in lists."""
+
+    code: ShortText
+    device: ShortText = ""
+
+
 class EmptyBody(JsonBody):
     """Nothing."""
 

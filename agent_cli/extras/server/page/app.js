@@ -1,6 +1,6 @@
 // The page: the token, the frame, the routes, the keys, and what the window's title says.
 
-import { ApiError, get, onConnection, onSignedOut, setToken, takeToken } from "./api.js";
+import { ApiError, get, onConnection, onSignedOut, pair, setToken, takeToken } from "./api.js";
 import { announce, button, h, icon, labelled, replace } from "./dom.js";
 import { showKeys } from "./panels.js";
 import { recall, remember } from "./storage.js";
@@ -271,5 +271,6 @@ window.addEventListener("hashchange", () => {
   } else route();
 });
 
-if (takeToken()) begin();
-else signIn();
+const refused = await pair();
+if (takeToken() && !refused) begin();
+else signIn(refused);
