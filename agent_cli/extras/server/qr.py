@@ -13,15 +13,15 @@ _MASKS: tuple[Callable[[int, int], bool], ...] = (
     lambda x, y: (x // 3 + y // 2) % 2 == 0, lambda x, y: x * y % 2 + x * y % 3 == 0,
     lambda x, y: (x * y % 2 + x * y % 3) % 2 == 0, lambda x, y: ((x + y) % 2 + x * y % 3) % 2 == 0,
 )  # fmt: skip
-_EDGE_MODULES = 2
+_EDGE_WIDTH = 2
 
 
 def qr_lines(text: str) -> list[str]:
     """Return a QR code for a dark terminal, two rows of modules a line. Raises ValueError for a long text."""
     modules = qr_modules(text.encode())
     size = len(modules)
-    rows = [[False] * (size + 2 * _EDGE_MODULES)] * _EDGE_MODULES
-    padded = [*rows, *([False] * _EDGE_MODULES + row + [False] * _EDGE_MODULES for row in modules), *rows]
+    rows = [[False] * (size + 2 * _EDGE_WIDTH)] * _EDGE_WIDTH
+    padded = [*rows, *([False] * _EDGE_WIDTH + row + [False] * _EDGE_WIDTH for row in modules), *rows]
     padded += [padded[0]] * (len(padded) % 2)
     # Light modules are drawn: a terminal is dark.
     return [
