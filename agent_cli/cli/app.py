@@ -41,7 +41,7 @@ Calls = Annotated[
     ),
 ]  # fmt: skip
 EveryCall = Annotated[bool, typer.Option("--all", help="Decide all open calls of the session.")]
-Session = Annotated[
+SessionArgument = Annotated[
     str,
     typer.Argument(
         metavar="[SESSION]", help="ID of the session, or the beginning of it; the latest by default.",

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from agent_cli.config.config import SOURCES, Config, DebugOptions
+from agent_cli import MODES, Config, UsageError
+from agent_cli.config.config import SOURCES, DebugOptions
 from agent_cli.config.parsing import MAX_BYTES
-from agent_cli.kernel.modes import MODE_ALIASES, MODES, Effort
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.modes import MODE_ALIASES, Effort
 from agent_cli.kernel.user_text import decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Annotated, Value

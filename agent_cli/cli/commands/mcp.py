@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_cli import Config, Layers, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup, check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
 from agent_cli.config.schema import McpServer
 from agent_cli.console import echo, print_ignored, print_json, print_notice, print_warning, table
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.mcp.approvals import changed_tools, server_state

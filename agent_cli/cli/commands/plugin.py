@@ -7,14 +7,11 @@ from typing import Annotated
 
 import typer
 
+from agent_cli import Config, Layers, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
 from agent_cli.console import echo, print_json, table
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.knowledge.plugins.install import (
     StagedPlugin,
     accept,

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
+from agent_cli import Config, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
 from agent_cli.config.prompts import workspace_root
 from agent_cli.console import echo, print_warning, table
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, project_files, read_settings, remember_trust
+from agent_cli.kernel.runtime.environment import project_files, remember_trust
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.policy.trust import TrustStore
 from agent_tools.text import one_line

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli.config.config import Config
+from agent_cli import MODES, ApprovalRequested, Config, QuestionAsked, UsageError, UserDecision, read_settings
 from agent_cli.extras.server.decisions import changes_plan, find_decision, question_binding
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
 from agent_cli.extras.server.hub import Hub
@@ -32,13 +32,10 @@ from agent_cli.extras.server.schemas import (
     UndoBody,
 )
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.messages import new_uuid
-from agent_cli.kernel.modes import MODES
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import check_mode, read_settings
+from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
-from agent_cli.kernel.runtime.user_decision import UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import take_decision
 from agent_cli.kernel.session import store
 from agent_cli.kernel.session.pending_plans import expired_words
 from agent_cli.kernel.session.summary import first_words

@@ -27,11 +27,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from agent_cli import UsageError
 from agent_cli.extras.server import actions, coding, queries, schemas
 from agent_cli.extras.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.notify import Notifier
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.store import write_crash_report
 from agent_cli.kernel.version import __version__
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular

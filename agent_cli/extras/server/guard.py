@@ -27,7 +27,7 @@ from typing import Any, Literal, get_args
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli import UsageError
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp

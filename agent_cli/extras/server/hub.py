@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_cli import RunEnvironment, find_environment
 from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.streams import FileWatch
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.views import ServedProject, Views
-from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.session.store import state_folder
 
 

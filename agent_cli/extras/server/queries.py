@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from agent_cli.config.config import Config
+from agent_cli import Config, RunEnvironment, UsageError, read_settings
 from agent_cli.config.prompts import git_branch
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
 from agent_cli.extras.server.hub import Hub
@@ -29,9 +29,7 @@ from agent_cli.extras.server.streams import (
 from agent_cli.extras.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.extras.server.words import MODES, model_words
 from agent_cli.kernel.messages import user_text
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.runtime.environment import read_settings
 from agent_cli.kernel.runtime.models import current_model_name, key_store
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session import export

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from agent_cli.kernel.modes import MODES
+from agent_cli import MODES
 from agent_cli.kernel.runtime.user_decision import DecisionWord
 
 LongText = Annotated[str, StringConstraints(max_length=400_000)]

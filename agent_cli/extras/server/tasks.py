@@ -16,10 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.config import Config
+from agent_cli import Config, SessionStore
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.session.files import sync_folder
-from agent_cli.kernel.session.store import SessionStore
 from agent_cli.kernel.session.summary import is_id
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json

@@ -14,23 +14,30 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from agent_cli import (
+    ApprovalRequested,
+    QuestionAsked,
+    RunEnvironment,
+    SessionNotFoundError,
+    SessionStore,
+    SessionView,
+    TurnFinished,
+    UserMessage,
+)
 from agent_cli.extras.server.decisions import find_decision, question_binding
 from agent_cli.extras.server.live_view import LiveView
 from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.questions import question_form
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked, TurnFinished
-from agent_cli.kernel.messages import UserMessage, user_text
-from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.runtime.edit_call import EditableCall, editable_call
 from agent_cli.kernel.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.kernel.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
 from agent_cli.kernel.session.pending_items import has_expired
-from agent_cli.kernel.session.records import Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.records import Restored
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import SessionSummary, is_id, session_files, summarize_session
-from agent_cli.kernel.session.view import SessionView
 from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace

@@ -17,25 +17,37 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from agent_cli.config.config import Config
+from agent_cli import (
+    Answer,
+    ApprovalRequested,
+    Approver,
+    Asker,
+    Config,
+    Defer,
+    Event,
+    MessageAdded,
+    QuestionAsked,
+    QuestionReply,
+    Session,
+    SessionNotFoundError,
+    Suspended,
+    TurnResult,
+    UsageError,
+    UserDecision,
+    UserMessage,
+    find_environment,
+    read_settings,
+)
 from agent_cli.console import echo, print_notice, print_warning
 from agent_cli.extras.server.decisions import find_decision
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
-from agent_cli.kernel.decisions import Answer, Approver, Asker, Defer, QuestionReply
-from agent_cli.kernel.events import ApprovalRequested, Event, MessageAdded, QuestionAsked
-from agent_cli.kernel.messages import UserMessage
-from agent_cli.kernel.results import Suspended, TurnResult
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.attachments import attach_mentioned
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.pending import project_store
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
-from agent_cli.kernel.session.records import Restored, SessionNotFoundError, WaitingTurn
+from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_tools.base import ToolError
@@ -73,7 +85,7 @@ class TaskWorker:
     def __init__(self, task: ServerTask, env: Mapping[str, str]) -> None:
         self.task, self.env = task, env
         self.spec = task.spec
-        self.agent: Agent | None = None
+        self.agent: Session | None = None
         self._live = LiveFileWriter(task.live)
         self._running = threading.Event()
         self._steering: dict[str, str] = {}
@@ -153,9 +165,8 @@ class TaskWorker:
 
     def _send(self, entry: InboxEntry) -> TurnResult | None:
         agent = self._open_agent()
-        conversation = agent.conversation
         for note in [e for e in self.task.open_entries() if e.kind == "note"]:
-            conversation.inbox.append(note.text)
+            agent.inbox.append(note.text)
             self.task.mark_done(note.id)
         media = attach_mentioned(entry.text, agent.tool_context, agent.model.name)
 
@@ -165,7 +176,7 @@ class TaskWorker:
             self._show(event)
 
         try:
-            return self._run_turn(lambda: conversation.send(entry.text, show, media, entry.id))
+            return self._run_turn(lambda: agent.send(entry.text, show, media, entry.id))
         except ToolError as error:
             # The message cannot be expanded now or later.
             print_notice(one_line(str(error)))
@@ -178,20 +189,20 @@ class TaskWorker:
         restored = agent.restored
         today = (restored.waiting or restored.interrupted) if restored is not None else None
         if pick_up:
-            agent.conversation.pick_up()
+            agent.pick_up()
         else:
             claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
         spent = (today or turn).spent
-        return self._run_turn(lambda: agent.conversation.resume(self._show, spent))
+        return self._run_turn(lambda: agent.resume(self._show, spent))
 
     def _rewind(self, entry: InboxEntry) -> None:
-        self._open_agent().conversation.rewind(int(entry.data["messages"]))
+        self._open_agent().rewind(int(entry.data["messages"]))
         self.task.mark_done(entry.id)
 
     def _expire(self, entry: InboxEntry) -> None:
         agent = self._reopen_agent()
         claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
-        agent.conversation.abandon(expired_words(agent.settings.plan_ttl))
+        agent.abandon(expired_words(agent.settings.plan_ttl))
         self.task.mark_done(entry.id)
 
     def _run_turn(self, run: Callable[[], TurnResult]) -> TurnResult:
@@ -200,7 +211,7 @@ class TaskWorker:
             return run()
         finally:
             self._running.clear()
-            inbox = self.agent.conversation.inbox if self.agent is not None else []
+            inbox = self.agent.inbox if self.agent is not None else []
             with self._lock:
                 for text in self._steering.values():
                     # Too late for this turn; it is still in the task's inbox, and starts the next one.
@@ -212,7 +223,7 @@ class TaskWorker:
         if isinstance(event, LIVE_EVENTS) and self.agent is not None:
             self._live(event, self.agent.last_record)
         if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage) and self._steering:
-            inbox = self.agent.conversation.inbox if self.agent is not None else []
+            inbox = self.agent.inbox if self.agent is not None else []
             with self._lock:
                 sent = [i for i, text in self._steering.items() if text not in inbox]
                 for i in sent:
@@ -234,14 +245,14 @@ class TaskWorker:
         if entry.kind == "interrupt":
             seen.add(entry.id)
             self.task.mark_done(entry.id)
-            self.agent.conversation.interrupt()
+            self.agent.interrupt()
         elif entry.kind == "message" and entry.how == "steer":
             seen.add(entry.id)
             with self._lock:
                 self._steering[entry.id] = entry.text
-                self.agent.conversation.inbox.append(entry.text)
+                self.agent.inbox.append(entry.text)
 
-    def _open_agent(self) -> Agent:
+    def _open_agent(self) -> Session:
         """Return the agent of the session, which is started or resumed first if needed. Raises UsageError."""
         if self.agent is None:
             run_env = find_environment(self.env, self.spec.cwd)
@@ -249,19 +260,19 @@ class TaskWorker:
             old = store.path(self.spec.session_id).is_file()
             chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
             config = self.spec.config.replace(on_ask="suspend", **chosen)
-            self.agent = open_session(config, run_env, self._answerers, print_warning)
+            self.agent = Session.open(config, run_env, self._answerers, print_warning)
         return self.agent
 
-    def _reopen_agent(self) -> Agent:
+    def _reopen_agent(self) -> Session:
         """Return the agent of a session whose turn was cut off or waits. Raises UsageError."""
         if self.agent is not None:
             self.agent.close()
             self.agent = None
         run_env = find_environment(self.env, self.spec.cwd)
         config = self.spec.config.replace(model=None, resume=self.spec.session_id)
-        self.agent = open_session(config, run_env, self._answerers, print_warning, as_saved="always")
-        deps = self.agent.conversation.deps
-        self.agent.conversation.deps = deps.replace(
+        self.agent = Session.open(config, run_env, self._answerers, print_warning, as_saved="always")
+        deps = self.agent.deps
+        self.agent.deps = deps.replace(
             recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None
         )
         return self.agent

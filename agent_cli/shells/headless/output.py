@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from agent_cli.kernel.events import KINDS, PIECES, Event, SubagentEvent, ToolFinished, unwrap
-from agent_cli.kernel.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult
+from agent_cli import Complete, Event, Failed, Failure, LimitReached, SubagentEvent, Suspended, ToolFinished, TurnResult
+from agent_cli.kernel.events import KINDS, PIECES, unwrap
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, short_duration, tokens_used
 
 if TYPE_CHECKING:
-    from agent_cli.kernel.session.live import LiveSession, ViewChange
-    from agent_cli.kernel.session.view_entries import CallView
+    from agent_cli import CallView, LiveSession, ViewChange
 
 with lazy_imports():
     from agent_cli.hooks import events as hook_events

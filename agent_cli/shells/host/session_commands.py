@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from agent_cli import Event
 from agent_cli.kernel.engine.compaction.controls import compact_now, context_usage
 from agent_cli.kernel.engine.conversation import Conversation
-from agent_cli.kernel.events import Event
 
 
 class CommandedSession(Protocol):

@@ -14,7 +14,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.kernel.events import Event
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.knowledge.commands import split_call
 from agent_tools.record import Value
 from agent_tools.results import Display
@@ -149,7 +149,7 @@ class SlashContext(UserOutput, UserQuestions, TerminalControl, SessionControl, P
     """All that a slash command may use: the agent, its environment and config, and the four interfaces above."""
 
     @property
-    def agent(self) -> Agent: ...
+    def agent(self) -> Session: ...
 
     @property
     def run_env(self) -> RunEnvironment: ...

@@ -22,7 +22,6 @@ from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.modes import Mode
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime import addresses
-from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.environment import (
     decline_trust,
     is_declined,
@@ -34,6 +33,7 @@ from agent_cli.kernel.runtime.environment import (
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
 from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder
@@ -80,7 +80,7 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
     return [truncate_cells(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
 
 
-def farewell(agent: Agent, worktree: str) -> Iterator[str]:
+def farewell(agent: Session, worktree: str) -> Iterator[str]:
     """Yield the last lines of a session: the background jobs that end with it, and how to resume it."""
     jobs = agent.tool_context.state(Jobs)
     for found, state in ((jobs.unfinished(), "ended"), (jobs.outliving(), "still running, as it has detached itself")):
@@ -89,9 +89,9 @@ def farewell(agent: Agent, worktree: str) -> Iterator[str]:
             yield f"{counted(len(found), 'background job')} {state}: {names}"
     if agent.unsaved:
         yield f"warning: {agent.unsaved}"
-    elif agent.conversation.history and agent.settings.save_sessions:
+    elif agent.history and agent.settings.save_sessions:
         where = f" --worktree {worktree}" if worktree else ""
-        yield f"To resume this session: agent{where} --resume {agent.header.session_id[:8]}"
+        yield f"To resume this session: agent{where} --resume {agent.session_id[:8]}"
 
 
 def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
@@ -431,7 +431,7 @@ def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence
         writer.release_all()
 
 
-def restore_mode(agent: Agent, config: Config) -> Agent:
+def restore_mode(agent: Session, config: Config) -> Session:
     """Set the mode in which the user left a resumed session, unless a flag or a setting names one; return the agent.
 
     Never bypassPermissions, which only a flag sets, nor the mode of a run without a user.

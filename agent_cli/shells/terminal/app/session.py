@@ -16,8 +16,8 @@ from agent_cli.config.layers import Layers
 from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.kernel.events import ApprovalRequested, Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.environment import has_changes
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.terminal.app.app import TerminalApp
@@ -125,7 +125,7 @@ class AppRepl(Repl):
     def mode_key(self) -> str:
         return self._key_map.format_keys("mode") or "/mode"
 
-    def _build(self, config: Config) -> Agent:
+    def _build(self, config: Config) -> Session:
         agent = super()._build(config)
         agent.tool_context.supply(Jobs(self._job_ended))
         return agent
@@ -166,7 +166,7 @@ class AppRepl(Repl):
 
     def _drafts(self) -> Drafts:
         """Return the drafts of the current session, which /clear may have changed."""
-        session_id = self.agent.header.session_id
+        session_id = self.agent.session_id
         if session_id not in self._drafts_by_session:
             self._drafts_by_session[session_id] = Drafts(self._folder, session_id)
         return self._drafts_by_session[session_id]
@@ -325,15 +325,15 @@ class AppRepl(Repl):
             pass
 
     def interrupt(self) -> None:
-        self.agent.conversation.interrupt()
+        self.agent.interrupt()
 
     def queue(self, text: str) -> None:
         if not self._waits_for_end(text):
-            self.agent.conversation.inbox.append(text)
+            self.agent.inbox.append(text)
 
     def unqueue(self, text: str) -> bool:
         try:
-            self.agent.conversation.inbox.remove(text)
+            self.agent.inbox.remove(text)
         except ValueError:
             return self._waits_for_end(text)
         return True
@@ -353,7 +353,7 @@ class AppRepl(Repl):
         return self.agent.tool_context.plan
 
     def plan_paused(self) -> bool:
-        return self.agent.conversation.plan_paused
+        return self.agent.plan_paused
 
     def next_mode(self) -> None:
         mode = self.agent.policy.mode
@@ -367,8 +367,8 @@ class AppRepl(Repl):
         agent, show = self.agent, self.show
         mode = agent.policy.mode
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        fields += [truncate_cells(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
-        window = window_size(agent.conversation)
+        fields += [truncate_cells(agent.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
+        window = window_size(agent)
         if window:
             fields.append(f"context {100 * show.view.context // window}%")
         elif show.view.context:

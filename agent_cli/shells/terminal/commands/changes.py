@@ -45,7 +45,7 @@ def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
     """Yield the session's undo manager. Raises UsageError."""
     agent = ctx.agent
     try:
-        yield undo_manager(agent.run_env, agent.settings, agent.header.session_id)
+        yield undo_manager(agent.run_env, agent.settings, agent.session_id)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
@@ -85,7 +85,7 @@ def _redo(ctx: SlashContext, words: str) -> None:
 
 @slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
 def _rewind(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     messages = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
     if not messages:
         ctx.say("There is no message to go back to yet.")
@@ -176,7 +176,7 @@ def _undo_turns(
     names = [os.path.relpath(i.path, ctx.run_env.root) for i in chosen if i.path not in failed]
     if names and not quiet:
         listed = ", ".join(names[:_MAX_LISTED])
-        ctx.agent.conversation.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
+        ctx.agent.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
     return True
 
 
@@ -264,9 +264,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
     ctx.say(f"Committed {name}: {one_line(subject)}")
     files = shorten(", ".join(c.path for c in take), 1_000)
-    ctx.agent.conversation.inbox.append(
-        f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>"
-    )
+    ctx.agent.inbox.append(f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>")
 
 
 def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
@@ -277,7 +275,7 @@ def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChange
         why = "the changes of this session are not recorded"
     else:
         try:
-            return session_changes(undo_manager(agent.run_env, agent.settings, agent.header.session_id))
+            return session_changes(undo_manager(agent.run_env, agent.settings, agent.session_id))
         except (StoreError, UsageError) as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
@@ -341,7 +339,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
         shown = commit_context(
             repo,
             take,
-            agent.conversation.live_history,
+            agent.live_history,
             asked.instructions,
             agent.policy.readable,
             Redactor(ctx.run_env.env),
@@ -357,7 +355,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
             if not text:
                 ctx.say("The model proposed no message.")
     trailers = agent.settings.commit_trailers
-    return with_trailers(text or plain_message(take), trailers, agent.conversation.options.label)
+    return with_trailers(text or plain_message(take), trailers, agent.label)
 
 
 def _confirm_message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:

@@ -54,7 +54,7 @@ _PART_LETTERS = {
 @slash("context", "show what fills the context window; summary: the last summary", "[summary]", aside=True,
        values=lambda ctx: ("summary",), strict=True)  # fmt: skip
 def _context(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     made = [c.event for c in ctx.agent.window.compactions]
     if words == "summary":
         last = next((e.summary for e in reversed(made) if e.summary), "")
@@ -106,20 +106,20 @@ def _percent(part: int, whole: int) -> str:
 @slash("compact", "compact the conversation; FOCUS: what to keep", "[FOCUS]", aliases=("compress", "summarize"))
 def _compact(ctx: SlashContext, words: str) -> None:
     why: list[str] = []
-    ctx.run_interruptible(lambda: why.append(compact_now(ctx.agent.conversation, ctx.show_event, words)))
+    ctx.run_interruptible(lambda: why.append(compact_now(ctx.agent, ctx.show_event, words)))
     if why and why[0]:
         ctx.say(why[0])
 
 
 @slash("uncompact", "undo the last compaction, if it fits")
 def _uncompact(ctx: SlashContext, words: str) -> None:
-    if why := uncompact(ctx.agent.conversation, ctx.show_event):
+    if why := uncompact(ctx.agent, ctx.show_event):
         ctx.say(why)
 
 
 @slash("pin", "pin a message so that compaction keeps it; again to unpin", "[TEXT]")
 def _pin(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     pins = ctx.agent.window.pins
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
@@ -177,7 +177,7 @@ def _view_of(ctx: SlashContext) -> SessionView | None:
         return None
     store = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
     try:
-        return view.SessionView.of_log(read_log(store.path(ctx.agent.header.session_id)))
+        return view.SessionView.of_log(read_log(store.path(ctx.agent.session_id)))
     except OSError:
         return None
 
@@ -194,7 +194,7 @@ def format_usage(usage: Usage) -> str:
 
 @slash("btw", "ask a side question (not saved)", "QUESTION", aside=True)
 def _btw(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     if not words:
         ctx.say("Say what you want to know: /btw QUESTION")
         return
@@ -227,7 +227,7 @@ _STEP_MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "comp
 @slash("todos", "show or change the plan: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
        values=lambda ctx: PLAN_CHANGES)  # fmt: skip
 def _todos(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     if words == "edit":
         shown = ctx.agent.tool_context.plan
         text = ctx.edit(plan_as_text(shown))

@@ -91,7 +91,7 @@ def take_note(ctx: SlashContext, note: str) -> None:
     except ToolError as error:
         ctx.say(str(error))
         return
-    ctx.agent.conversation.inbox.append(f"<memory_note>\nThe user added to {path.name}: {note}\n</memory_note>")
+    ctx.agent.inbox.append(f"<memory_note>\nThe user added to {path.name}: {note}\n</memory_note>")
     ctx.say(f"Added to {_name(ctx, path)}; the model learns of it with the next message.")
 
 
@@ -162,7 +162,7 @@ def _edit(ctx: SlashContext, path: Path) -> None:
         return
     name = _name(ctx, path)
     shown = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}\n(cut here)"
-    ctx.agent.conversation.inbox.append(
+    ctx.agent.inbox.append(
         f"<memory_change>\nThe user changed the memory file {name}. It now says:\n{shown}\n</memory_change>"
     )
     ctx.say(f"{name} is written; the model learns of it with the next message.")

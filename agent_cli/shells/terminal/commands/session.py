@@ -24,7 +24,7 @@ from agent_cli.kernel.events import SessionNamed, ToolFinished, ToolProgress, To
 from agent_cli.kernel.messages import AssistantMessage
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.session import sanitize_title
+from agent_cli.kernel.runtime.session_log import sanitize_title
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
@@ -168,14 +168,14 @@ def _sessions(ctx: SlashContext, words: str) -> None:
     now = datetime.now(UTC)
     width = _width(13)
     for g in found[:_MAX_LISTED]:
-        mark = "*" if g.session_id == ctx.agent.header.session_id else " "
+        mark = "*" if g.session_id == ctx.agent.session_id else " "
         ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
     more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
 
 def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
-    here = ctx.agent.header.session_id
+    here = ctx.agent.session_id
     others = (g for g in summarize_sessions(_store(ctx).folder) if g.session_id != here)
     for g in islice(others, _MAX_COMPLETED):
         yield g.session_id[:8], g.title
@@ -183,7 +183,7 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 
 @slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values, aliases=("continue",))
 def _resume(ctx: SlashContext, words: str) -> None:
-    here = ctx.agent.header.session_id
+    here = ctx.agent.session_id
     store = _store(ctx)
     try:
         if words:
@@ -215,7 +215,7 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
 
 @slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))
 def _fork(ctx: SlashContext, words: str) -> None:
-    if not (ctx.agent.settings.save_sessions and ctx.agent.conversation.history):
+    if not (ctx.agent.settings.save_sessions and ctx.agent.history):
         ctx.say("There is nothing to copy: this session has no record on disk.")
         return
     old = ctx.fork()
@@ -235,7 +235,7 @@ def _rename(ctx: SlashContext, words: str) -> None:
 
 @slash("export", "export this session to a file (.md, .html or .json)", "[FILE]", aside=True)
 def _export(ctx: SlashContext, words: str) -> None:
-    log = _store(ctx).path(ctx.agent.header.session_id)
+    log = _store(ctx).path(ctx.agent.session_id)
     if not log.exists():
         ctx.say("There is nothing to export: this session has no record on disk.")
         return
@@ -268,7 +268,7 @@ def _unused_path(folder: Path, name: str) -> Path:
 
 @slash("copy", "copy the last answer to the clipboard", aside=True)
 def _copy(ctx: SlashContext, words: str) -> None:
-    history = ctx.agent.conversation.history
+    history = ctx.agent.history
     text = next((m.text for m in reversed(history) if isinstance(m, AssistantMessage) and m.text.strip()), "")
     if not text:
         ctx.say("There is no answer yet.")
@@ -293,7 +293,7 @@ def run_bang(ctx: SlashContext, text: str) -> None:
     """Run the command after the `!` and show it as a call."""
     hidden = text.startswith("!!")
     command = text.removeprefix("!!" if hidden else "!").strip()
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     context = ctx.agent.tool_context
     context.cancel = CancelToken()
     ctx.show_event(ToolRequested(BANG_CALL_ID, SHELL.name, {"command": command}, f"! {command}"))
@@ -330,7 +330,7 @@ def _status(ctx: SlashContext, words: str) -> None:
 
 def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     """Yield the facts as (name, text)."""
-    agent, conversation = ctx.agent, ctx.agent.conversation
+    agent, conversation = ctx.agent, ctx.agent
     context, options = agent.tool_context, conversation.options
     model, trust, settings = agent.model, ctx.layers.trust, agent.settings
     yield "version", f"agent {__version__}"
@@ -344,11 +344,11 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
-    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.header.session_id)
-    yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"
+    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.session_id)
+    yield "session", f"{agent.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))
-    used, window = ctx.context_tokens, window_size(agent.conversation)
+    used, window = ctx.context_tokens, window_size(agent)
     yield "context", f"{used:,} tokens" + (f" of {window:,} ({100 * used // window}%)" if window else "")
     memory = [f.shown for f in agent.memory.files]
     yield "memory", ", ".join(memory) or "no memory files"
@@ -382,7 +382,7 @@ def bug_report(ctx: SlashContext, words: str) -> str:
     import platform  # takes a millisecond, and this file is loaded at every start
 
     agent = ctx.agent
-    failure = getattr(agent.conversation.last, "failure", None)
+    failure = getattr(agent.last, "failure", None)
     sets = [f"- {key} ({source}){_public_value(agent.settings, key)}" for key, source in ctx.layers.origins.items()]
     lines = [
         "# Report",
@@ -392,10 +392,10 @@ def bug_report(ctx: SlashContext, words: str) -> str:
         "## Program",
         f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
-        f"- model: {agent.conversation.options.label} ({agent.model.wire})",
+        f"- model: {agent.label} ({agent.model.wire})",
         f"- mode: {agent.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
         f"- trust: {ctx.layers.trust.label}",
-        f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
+        f"- messages: {len(agent.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",
         "## Settings that differ from the defaults",
         *(sets or ["none"]),

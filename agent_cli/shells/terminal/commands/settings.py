@@ -86,7 +86,7 @@ def _permissions(ctx: SlashContext, words: str) -> None:
             ctx.say(f"{error}.")
             return
         ctx.say(f"{rule.list} {rule.text} holds for this session.")
-        warn_unknown_rules([rule], ctx.agent.conversation.deps.tools.values(), lambda text: ctx.say(f"warning: {text}"))
+        warn_unknown_rules([rule], ctx.agent.deps.tools.values(), lambda text: ctx.say(f"warning: {text}"))
     elif verb == "remove" and 1 <= parse_number(rest) <= len(rules):
         rule = rules[parse_number(rest) - 1]
         try:
@@ -134,7 +134,7 @@ def _sibling_folders(ctx: SlashContext) -> Iterator[str]:
     aliases=("dir", "directory"),
 )
 def _add_dir(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     workspace = ctx.agent.tool_context.workspace
     if not words:
         for root in workspace.roots:
@@ -167,8 +167,6 @@ def _save_folder(ctx: SlashContext, folder: Path) -> None:
     permissions = agent.settings.permissions
     folders = (*permissions.additional_directories, str(folder))
     agent.settings = agent.settings.replace(permissions=permissions.replace(additional_directories=folders))
-    saved = agent.conversation.options.saved
+    saved = agent.options.saved
     if saved:
-        agent.conversation.options = agent.conversation.options.replace(
-            saved={**saved, "settings": to_json(agent.settings)}
-        )
+        agent.options = agent.options.replace(saved={**saved, "settings": to_json(agent.settings)})
