@@ -118,9 +118,18 @@ class ReadState(ToolState):
         self.told: dict[str, str] = {}
         self._texts: dict[str, dict[str, str]] = {}
         self._kept = 0
+        self._hashed: deque[tuple[bytes, str]] = deque(maxlen=2)
 
     def nested(self) -> ReadState:
         return ReadState()
+
+    def version_of(self, data: bytes) -> str:
+        """Return the fingerprint of a file's bytes; one call asks several times for the same."""
+        known = next((version for there, version in self._hashed if there is data), None)
+        if known is None:
+            known = fingerprint(data)
+            self._hashed.append((data, known))
+        return known
 
     def remember(self, path: str, version: str, text: str) -> None:
         """Keep the text of a version, to tell how a later one differs."""
@@ -168,7 +177,8 @@ def mark_of(
 
     mark: its mark before; by default the one that it has.
     """
-    version, state = fingerprint(data), ctx.owner.state(ReadState)
+    state = ctx.owner.state(ReadState)
+    version = state.version_of(data)
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark)
     before = _carried(path, version, content, known, state)
     state.remember(str(path), version, content)
@@ -180,7 +190,8 @@ def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_onc
 
     at_once: now, as by a call that changes the file; by a call that fails, with the next answer. Returns its mark.
     """
-    state, version, known = ctx.owner.state(ReadState), fingerprint(data), _known_version(path, ctx)
+    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
+    version = state.version_of(data)
     there = state.text_of(str(path), known, version)
     if known is None or there is None:
         return ""
@@ -227,16 +238,18 @@ def note_change(
     texts: its text before and after; of a notebook, that of the cell.
     written: what the model wrote of the new text, or was told of it.
     """
-    version, known, state = fingerprint(after), _known_version(path, ctx), ctx.owner.state(ReadState)
+    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
+    version = state.version_of(after)
     state.told.pop(str(path), None)
     if written != "cell":
         state.remember(str(path), version, texts[1])
-    total = count_lines(texts[0])
-    if known is None or before is None or known.version != fingerprint(before):
-        known = KnownVersion("", (), total)
+    if known is None or before is None or known.version != state.version_of(before):
+        known = KnownVersion("", (), count_lines(texts[0]))
     if before is None or written == "all" or (written != "nothing" and known.lines is None):
         ctx.seen[str(path)] = version
-    elif written == "cell" or (known.lines is not None and known.total != total):
+        return
+    total = count_lines(texts[0])
+    if written == "cell" or (known.lines is not None and known.total != total):
         # The lines of another form of the file.
         ctx.seen[str(path)] = known.replace(version=version).mark()
     else:
@@ -268,8 +281,8 @@ def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier:
 
     earlier: what it knew when it wrote its answer.
     """
-    version, total = fingerprint(data), count_lines(content)
-    state = ctx.owner.state(ReadState)
+    state, total = ctx.owner.state(ReadState), count_lines(content)
+    version = state.version_of(data)
     mark = (state.before or {}).get(str(path)) if earlier else None
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark) if mark else None
     searched = _searched(path, state, state.answered if earlier else None)
