@@ -256,7 +256,10 @@ class RunOptions(Value):
     profile: Annotated[
         str | None,
         _flag(
-            "--profile", CONTEXT, "Use the settings of [profiles.NAME], or of a model: small, default.", metavar="NAME"
+            "--profile",
+            CONTEXT,
+            "Use the settings of [profiles.NAME], or of a model: guided, small, default.",
+            metavar="NAME",
         ),
     ] = None
     init: Annotated[bool, _flag("--init", CONTEXT, "Run the Setup hooks for a new checkout first.")] = False

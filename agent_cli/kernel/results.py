@@ -197,7 +197,7 @@ class Complete(Value, tag="Complete"):
 
     degraded: the model failed after tools had run; `text` is our own recap.
     plan_unfinished: the plan has open steps.
-    verified: which command checked the work last, and how it ended.
+    verified: which commands checked the work, and how they ended.
     """
 
     end: TurnEnd
@@ -306,6 +306,7 @@ class Spent(Value, tag="Spent"):
     actions: calls that were answered, in order.
     denied: calls that were refused, in order.
     check: the last command that verified the work.
+    checks: those before it that still say something about the work.
     changed_since: files changed after it.
     wrote: files changed at all.
     plan_touched: the plan was made, approved or changed in this turn.
@@ -325,6 +326,7 @@ class Spent(Value, tag="Spent"):
     actions: tuple[Action, ...] = ()
     denied: tuple[Denial, ...] = ()
     check: Check | None = None
+    checks: tuple[Check, ...] = ()
     changed_since: bool = False
     wrote: bool = False
     plan_touched: bool = False

@@ -207,7 +207,7 @@ class OllamaModel(Value):
     parameters: int | None = None
 
 
-def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> Any:
+def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None, timeouts: Timeouts | None = None) -> Any:
     """Return the JSON that a server answers to a GET (with a body: a POST), or None."""
     local = is_loopback_url(url)
     own = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"} if key else {}
@@ -216,7 +216,7 @@ def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> 
     if body is not None:
         own["Content-Type"] = "application/json"
     # A server on this machine is called without a proxy.
-    client = HttpClient(LOCAL, {}, max_idle=0) if local else HttpClient(REMOTE, max_idle=0)
+    client = HttpClient(timeouts or LOCAL, {}, max_idle=0) if local else HttpClient(timeouts or REMOTE, max_idle=0)
     try:
         sent = None if body is None else encode_json(body)
         reply = client.send(endpoint_url(url), {"Accept": "application/json", **own}, sent, CancelToken())
@@ -234,11 +234,17 @@ class ServedModel(Value):
     window: the tokens that it takes.
     parameters: number of parameters.
     llama_cpp: the server is llama.cpp.
+    constrains: it can build answers by a JSON schema; None: unknown.
     """
 
     window: int | None = None
     parameters: int | None = None
     llama_cpp: bool = False
+    constrains: bool | None = None
+
+
+# What these servers say that a model is owned by.
+_CONSTRAINING = ("llamacpp", "vllm", "sglang")
 
 
 def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
@@ -250,9 +256,31 @@ def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
         entry = _entry(listed["data"], model)
         window = _window(base_url.rstrip("/"), entry, model, key)
         parameters = _size((entry.get("meta") or {}).get("n_params"))
-        return ServedModel(window, parameters, entry.get("owned_by") == "llamacpp")
+        owner = entry.get("owned_by")
+        return ServedModel(window, parameters, owner == "llamacpp", True if owner in _CONSTRAINING else None)
     except (AttributeError, LookupError, TypeError):
         return ServedModel()  # an answer of another form
+
+
+_TRIAL = Timeouts(connect=0.5, idle=30.0, total=60.0)
+
+
+def try_schema(base_url: str, model: str, key: str = "") -> bool:
+    """Ask the server for an answer that only a schema could bring about; return True if it came."""
+    word = "vermilion-37"
+    schema = {"type": "object", "properties": {"word": {"const": word}}, "required": ["word"]}
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Say hello."}],
+        "max_tokens": 40,
+        "temperature": 0,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "trial", "schema": schema, "strict": True}},
+    }
+    answer = ask_json(f"{base_url.rstrip('/')}/chat/completions", key, body=body, timeouts=_TRIAL)
+    try:
+        return bool(json.loads(answer["choices"][0]["message"]["content"])["word"] == word)
+    except (LookupError, TypeError, ValueError):
+        return False
 
 
 def _window(base_url: str, entry: dict[str, Any], model: str, key: str) -> int | None:

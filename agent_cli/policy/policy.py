@@ -346,9 +346,14 @@ class Policy:
 
     def is_pure_read(self, command: str) -> bool:
         """Return True if a command is known to change nothing, the directory of the next command included."""
+        evaluator = self._evaluated(command)
+        return evaluator.reads_only and not evaluator.moves
+
+    def _evaluated(self, command: str) -> CommandEvaluator:
+        """Return what is known of a command without any rule."""
         evaluator = self._evaluate(Matcher((), self._start, Path(self._home or "/")), command)
         evaluator.verdicts()
-        return evaluator.reads_only and not evaluator.moves
+        return evaluator
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> explain.ApprovalFacts:
         """Return the facts to show with an approval request; none if no user will see it."""
@@ -464,6 +469,9 @@ class Policy:
             return Decision(Level.ASK, why, "default", "", tuple(found))
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
+        elif answer.level is Level.DENY and answer.by == "mode" and self.mode == "plan" and len(found) > 1:
+            changing = next((v.text for v in found if not self._evaluated(v.text).reads_only), "")
+            reason = f"{answer.reason}: {changing}" if changing else reason
         if answer.level is Level.ASK and (why := self._leaves_sandbox(evaluator)):
             reason = f"{reason}; it runs outside the sandbox because it {why}"
         elif answer.level is Level.ASK and answer.reason.startswith("runs a command"):

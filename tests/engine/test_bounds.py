@@ -21,7 +21,8 @@ def test_a_read_of_an_unchanged_file_is_not_run_again_but_pointed_to(root: Path)
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Ok."}])
     assert isinstance(world.turn(), Complete)
     assert len(world.of(ToolStarted)) == 1
-    assert world.results[1].text == "Skipped: unchanged since round 1, which made the same call. Use that result."
+    skipped = "Skipped: unchanged since your last Read above, which was the same call. Use its result."
+    assert world.results[1].text == skipped
 
 
 def test_a_read_of_a_changed_file_is_run_again(root: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_window_that_nobody_knows_is_taken_for_128000(tmp_path: Path) -> None:
 
 def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 250)
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this long line\n" * 250)
     todo = call("TodoWrite", todos=[{"content": "a step " * 200, "status": "in_progress"}])
     first = [todo, call("Read", file_path="f0.txt"), printing(0, "; false")]
     world, model = world_with(tmp_path, *first, *map(printing, range(1, 13)), plan_nudges=0, plan_reminder=0)
@@ -116,18 +116,18 @@ def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:
 
 def test_a_file_whose_text_was_cleared_is_shown_again(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 300)
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this long line\n" * 300)
     reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
     _, model = world_with(tmp_path, *reads[:3], reads[0], *reads, reads[0])
     found = results(model.requests[-1])
-    assert found[3].startswith("Skipped: unchanged since round 1")
+    assert found[3].startswith("Skipped: unchanged since your last ")
     assert found[0].startswith(CLEARED)
-    assert "file 0 has this line" in found[-1]
+    assert "file 0 has this long line" in found[-1]
 
 
 def test_a_file_whose_text_was_cleared_is_read_again_before_it_is_replaced(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of file {number}\n" for n in range(300)))
+        (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of the file {number}\n" for n in range(300)))
     reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
     edit = call("Edit", file_path="f0.txt", old_string="line 7 of", new_string="line seven of")
     writes = [call("Write", file_path=f"f{n}.txt", content="x\n") for n in (0, 11)]

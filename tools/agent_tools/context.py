@@ -120,6 +120,7 @@ class ToolContext:
     plan: the current todo list.
     nested_memory: memory files of the folders that were touched.
     mentioned: block of a file in a prompt that mentions it, to the file's path and its mark for `seen`.
+    edits_follow: calls of the same answer that edit files follow the one that runs.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class ToolContext:
         self.plan: tuple[TodoItem, ...] = ()
         self.nested_memory: FolderMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}
+        self.edits_follow = False
         self._parent: ToolContext | None = None
         self._owner: ToolContext | None = None
         self._states: dict[type[ToolState], Any] = {}

@@ -4,6 +4,7 @@ Valid arguments, the common case, are read without any library. Anything else go
 unambiguous ("5" for 5) and words the mistake. An arguments class may declare three tables:
 
     ALIASES: ClassVar = {"command": ("cmd",)}       names that other programs have for an argument; accepted
+    UNLISTED: ClassVar = ("priority",)  arguments that are accepted and not in the schema
     SCHEMA_NAMES: ClassVar = {"ignore_case": "-i"}  the model's name for an argument, where that is no Python name
     IGNORED: ClassVar = ("isolation",)              names that other programs have, without effect here
 
@@ -212,6 +213,8 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
     back = _names_of(cls).schema_names
     described = {}
     for name, hint in hints_of(cls).items():
+        if name in getattr(cls, "UNLISTED", ()):
+            continue
         entry = schema.get("properties", {})[name]
         notes = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, str)]
         described[back[name]] = {**entry, "description": notes[0]} if notes else entry

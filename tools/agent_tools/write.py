@@ -27,7 +27,7 @@ class WriteArgs(Value):
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES, "content": ("contents", "file_text", "text")}
 
-    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    file_path: Annotated[str, "Absolute or relative path"]
     content: Annotated[str, "The whole new content"]
 
 

@@ -205,10 +205,10 @@ def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
 
-def skip(turn: Turn, item: PreparedCall, since: int, *, last: bool) -> Generator[Event, None, None]:
+def skip(turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, None]:
     """Answer a repeated call that would only read unchanged content again."""
     turn.budget.called(failed=False)
-    text = f"Skipped: unchanged since round {since}, which made the same call. Use that result."
+    text = f"Skipped: unchanged since your last {item.tool.name} above, which was the same call. Use its result."
     text += turn.repeats.record_unrun(item.call, text)
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
@@ -324,7 +324,7 @@ def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
         and item.tool.may_run_in_parallel(item.args)
         and item.decision.level is Level.ALLOW
         and all(_is_read(turn, effect) for effect in item.effects)
-        and turn.repeats.unchanged(item) is None
+        and not turn.repeats.unchanged(item)
     )
 
 

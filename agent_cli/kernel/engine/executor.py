@@ -305,6 +305,8 @@ class CallBatch:
         if turn.deps.context.cancel.cancelled:
             raise CancelledError
         last = len(self.waiting) == 1
+        tools = turn.deps.tools
+        turn.deps.context.edits_follow = any(c.name in tools and tools[c.name].changes_files for c in self.waiting[1:])
         if turn.budget.calls_left == 0:
             yield from turn.answer(call, OUT_OF_CALLS, is_error=True, last=last)
             self.waiting.pop(0)
@@ -324,8 +326,8 @@ class CallBatch:
             # The user's own decision is recorded already.
             if not approved and not (edited is not None and edited.settled):
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
-            if (since := turn.repeats.unchanged(item)) is not None:
-                yield from skip(turn, item, since, last=last)
+            if turn.repeats.unchanged(item):
+                yield from skip(turn, item, last=last)
             else:
                 ended = yield from self._run_tool(item, last)
                 if ended is not None:

@@ -72,9 +72,10 @@ class NestedTurn:
     def run(self) -> Generator[Event, None, TurnResult]:
         """Run (or resume) the turn; its events are not wrapped yet."""
         turn, deps, waits = self._turn, self.deps, self._waits
+        named = (spec for spec in turn.options.searched if names_tool(self.kind.tools, spec.name))
         options = turn.options.replace(
             system=f"{self.kind.prompt}\n\n{self._environment()}",
-            tools=tuple(s for s in turn.options.tools if s.name in deps.tools),
+            tools=tuple(s for s in (*turn.options.tools, *named) if s.name in deps.tools),
             spent=self.before,
             plan_review="off",
             read_only=turn.read_only or self.kind.read_only,

@@ -51,6 +51,7 @@ from agent_cli.kernel.runtime.tools import (
     choose_tools,
     make_context,
     make_workspace,
+    requested_tools,
     rule_saver,
     tool_specs,
     warn_unknown_rules,
@@ -208,14 +209,17 @@ class SessionBuild:
 
     def choose_tools(self) -> None:
         """Choose the tools that the model is offered, and read the memory files."""
-        self.offered = choose_tools(
+        chosen = choose_tools(
             self.settings, self.layers.rules, self.context, self.restored, self.added.tools, self.embedded.tools,
             model=self.chosen.resolved.name, answered=self.can_ask, small=self.small,
         )  # fmt: skip
         warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
+        self.requested = requested_tools(chosen, self.settings, self.layers.rules, self.restored, small=self.small)
+        self.offered = [*chosen, *(tool for tool in self.requested if tool not in chosen)]
         self.tools = self.offered
         if self.config.schema is not None:
-            self.tools = [*self.offered, structured_output.StructuredOutput(_schema(self.config))]
+            answer = structured_output.StructuredOutput(_schema(self.config))
+            self.requested, self.tools = [*self.requested, answer], [*self.offered, answer]
             self.guards.append(structured_output.answer_guard)
         self.table = ToolTable(self.tools, self.embedded.tool_aliases)
         self.memory = _load_memory(self.config, self.run_env, self.layers, self.settings, self.context, self.warn)
@@ -326,16 +330,15 @@ class SessionBuild:
     def _continue_history(self) -> None:
         settings, header, restored = self.settings, self.header, self.restored
         self.commands = LiveMapping(self.added.commands)
-        specs = tool_specs(self.tools, self.context, small=self.small)
+        specs = tool_specs(self.requested, self.context, small=self.small)
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
         saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
         self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
-        self.options = self.options.replace(saved=saved)
+        searched = tool_specs([tool for tool in self.tools if tool not in self.requested], self.context)
+        self.options = self.options.replace(saved=saved, searched=searched)
         self.record = session_recorder(self.log, self.transcript, self.ids, self.debug_log, self.embedded.record)
-        self.notes: tuple[str, ...] = ()
-        if restored is not None:
-            self.notes = tuple(session_change.notes(header, self.memory, restored))
+        self.notes = tuple(session_change.notes(header, self.memory, restored)) if restored is not None else ()
         self.origin = session_origin(self.config, settings, restored)
         self.left_open = calls_left_open(restored)
 

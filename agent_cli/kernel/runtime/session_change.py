@@ -49,7 +49,8 @@ def resume_environment(
     environment.resume([*reversed(texts), header.system])
     if header.small:
         return {}
-    lines, marks = [], {}
+    lines: list[str] = []
+    marks: dict[str, str] = {}
     if restored.history:
         if restored.header.root != header.root:
             lines.append(f"The project's folder is {header.root} now; it was {restored.header.root}.")

@@ -33,10 +33,15 @@ from agent_tools.shell.state import ShellState
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.temporary import TemporaryMount
+    from agent_tools.tool_search import OwnTools
 
 with lazy_imports():
     from agent_cli.kernel.runtime import saved_settings
+    from agent_tools import tool_search
     from agent_tools.sandbox import profile
+
+# The tool by which the tools that are not in the requests are found.
+SEARCH_TOOL = "ToolSearch"
 
 
 def make_context(
@@ -249,6 +254,34 @@ def choose_tools(
     # Fixed with the first request; but a session that began unattended may be resumed by its user.
     late = [t.name for t in chosen if _needs_user(t) and answered and not restored.header.answered]
     return [known[n] for n in dict.fromkeys((*restored.header.tools, *embedded_names, *late)) if n in known]
+
+
+def requested_tools(
+    tools: list[Tool[Any]], settings: Settings, rules: list[Rule], restored: Restored | None, *, small: bool
+) -> list[Tool[Any]]:
+    """Return the tools that requests contain: of the session's tools, those that models rarely choose are searched.
+
+    A session that began without the search goes on without it.
+    """
+    named = {tool_name(name) for name in settings.tools or ()}
+    rare = tuple(tool for tool in tools if tool.rare and tool.name not in named)
+    denied = {rule.tool for rule in rules if rule.list == "deny" and rule.spec is None}
+    began_without = restored is not None and not restored.rebuilt and SEARCH_TOOL not in restored.header.tools
+    if not rare or small or began_without:
+        return tools
+    kept = [tool for tool in tools if tool not in rare]
+    finders = (tool_search.ToolSearch(own_tools(rare)), tool_search.UseTool(own_tools(rare)))
+    kept += [tool for tool in finders if not denied & {SEARCH_TOOL, tool.name}]
+    if restored is not None and not restored.rebuilt:
+        # Tools that come late stand behind those of the first request.
+        first = {name: place for place, name in enumerate(restored.header.tools)}
+        kept.sort(key=lambda tool: first.get(tool.name, len(first)))
+    return kept
+
+
+def own_tools(tools: Iterable[Tool[Any]]) -> OwnTools:
+    """Return tools of ours as ToolSearch finds them."""
+    return tool_search.OwnTools(tuple(tools), lambda tool: _description(tool, None))
 
 
 def warn_unknown_rules(rules: Sequence[Rule], tools: Iterable[Tool[Any]], warn: Callable[[str], None]) -> None:

@@ -276,6 +276,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
     """Reads a Jupyter notebook as cells."""
 
     name = "NotebookRead"
+    rare = True
     Args = NotebookReadArgs
     paths = ("notebook_path",)
     result_size = "page"

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
-from agent_tools.text import cut_line
+from agent_tools.text import counted, cut_line, numbered_line
 
 # A line, or its hash.
 Line = TypeVar("Line", bound=Hashable)
@@ -22,6 +22,8 @@ MAX_EXCERPT_LINES = 60
 _MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
+# Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
+_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 8, 3
 _SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -81,17 +83,28 @@ def unified(old: str, new: str) -> tuple[str, int, int]:
 
 
 def excerpt(old: str, new: str) -> str:
-    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check."""
+    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check.
+
+    Of many changed lines in a row, only the first and the last are shown: the model has just written them.
+    """
     before, lines, above = _differing_part(old, new)
     wanted: set[int] = set()
+    inner: dict[int, int] = {}
     for _, _, start, end in changed_ranges(before, lines):
-        wanted.update(range(max(0, start - 2), min(len(lines), end + 2)))
+        first, last = (
+            range(max(0, start - _EXCERPT_CONTEXT), end),
+            range(start, min(len(lines), end + _EXCERPT_CONTEXT)),
+        )
+        if end - start > _MAX_WHOLE_CHANGE:
+            first, last = first[: start - first.start + _CHANGE_ENDS], last[end - start - _CHANGE_ENDS :]
+            inner[last.start] = last.start - first.stop
+        wanted.update(first, last)
     out: list[str] = []
     previous = -1
     for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
         if n > previous + 1 and out:
-            out.append("   ...")
-        out.append(f"{n + above + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
+            out.append(f"[{counted(inner[n], 'more changed line')}]" if n in inner else "...")
+        out.append(numbered_line(n + above + 1, cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)))
         previous = n
     if len(wanted) > MAX_EXCERPT_LINES:
         out.append(

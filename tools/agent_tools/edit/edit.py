@@ -30,10 +30,10 @@ class EditArgs(Value):
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES, "old_string": OLD_NAMES, "new_string": NEW_NAMES}
 
-    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
-    old_string: Annotated[str, "The text to replace, exactly as in the file; empty to create or fill an empty file"]
+    file_path: Annotated[str, "Absolute or relative path"]
+    old_string: Annotated[str, "The text to replace, exactly as in the file"]
     new_string: Annotated[str, "The text to put in its place"]
-    replace_all: Annotated[bool, "Replace every occurrence (default false)"] = False
+    replace_all: Annotated[bool, "Replace every occurrence"] = False
 
 
 class Edit(Tool[EditArgs]):
@@ -164,6 +164,7 @@ class MultiEdit(Tool[MultiEditArgs]):
     """Makes several edits at once."""
 
     name = "MultiEdit"
+    rare = True
     Args = MultiEditArgs
     file_argument = "file_path"
     changes_files = True
