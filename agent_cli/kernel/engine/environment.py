@@ -68,13 +68,14 @@ class Environment:
     git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
     answered: somebody can approve calls.
     small: the model is small; it is told nothing.
-    pending: lines for the next message, such as those of a resumed session.
+    pending: lines for the next message, such as those of a resumed session; `files` follow all others.
     """
 
     def __init__(self, root: Path, git: Callable[[], guarded_git.GitRun], *, answered: bool, small: bool) -> None:
         self.root, self._git = root, git
         self._answered, self._small = answered, small
         self.pending: list[str] = []
+        self.files: list[str] = []
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
@@ -116,8 +117,8 @@ class Environment:
         model: the one that the user has chosen; "" within a turn.
         """
         self.look()
-        told, lines = self.told, self.pending
-        self.pending = []
+        told, lines, files = self.told, self.pending, self.files
+        self.pending, self.files = [], []
         if self._small:
             return []
         today, (branch, commit) = time.strftime("%Y-%m-%d"), self._head
@@ -136,6 +137,7 @@ class Environment:
             lines += [f"Permission mode now: {describe_mode(mode, answered=self._answered)}"] if told.mode else []
             told = told.replace(mode=mode)
         self.told = told
+        lines += files
         return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
 
     def _repository_changes(self) -> list[str]:
@@ -164,8 +166,8 @@ class Environment:
             return []
         first = [f"Last commit: {newest[0]}"] if newest else []
         if not found:
-            return [*first, f"{last[:10]}, the last commit before, is not in its history, or HEAD is before it"]
-        more = [f"... and more since {last[:10]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:10]}"]
+            return [*first, f"{last[:7]}, the last commit before, is not in its history, or HEAD is before it"]
+        more = [f"... and more since {last[:7]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:7]}"]
         return [*first, *(f"  {line}" for line in found[1:_MAX_NEW_COMMITS]), *more]
 
     def _state(self, parts: Sequence[str] = ("status", "log")) -> list[str]:

@@ -54,9 +54,8 @@ def resume_environment(
     if restored.history:
         if restored.header.root != header.root:
             lines.append(f"The project's folder is {header.root} now; it was {restored.header.root}.")
-        changed, marks = _changed_files(environment, restored, context, texts)
-        lines += changed
-    if lines or environment.is_elsewhere:
+        environment.files, marks = _changed_files(environment, restored, context, texts)
+    if lines or environment.files or environment.is_elsewhere:
         lines.insert(0, _BREAK)
     environment.pending += [*_changed_presence(header, restored, answered=answered), *_lost_jobs(restored), *lines]
     return marks
