@@ -67,7 +67,7 @@ class Environment:
 
     git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
     answered: somebody can approve calls.
-    small: the model is small; it is told nothing.
+    small: the model is small; it is told nothing but what is pending.
     pending: lines for the next message, such as those of a resumed session; `files` follow all others.
     """
 
@@ -117,11 +117,16 @@ class Environment:
         model: the one that the user has chosen; "" within a turn.
         """
         self.look()
-        told, lines, files = self.told, self.pending, self.files
+        lines, files = self.pending, self.files
         self.pending, self.files = [], []
-        if self._small:
-            return []
-        today, (branch, commit) = time.strftime("%Y-%m-%d"), self._head
+        if not self._small:
+            lines += self._news_since(model, mode)
+        lines += files
+        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+
+    def _news_since(self, model: str, mode: Mode | None) -> list[str]:
+        told, (branch, commit), today = self.told, self._head, time.strftime("%Y-%m-%d")
+        lines = []
         if model and told.date and today != told.date:
             lines.append(f"Date: {today}")
             told = told.replace(date=today)
@@ -137,8 +142,7 @@ class Environment:
             lines += [f"Permission mode now: {describe_mode(mode, answered=self._answered)}"] if told.mode else []
             told = told.replace(mode=mode)
         self.told = told
-        lines += files
-        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+        return lines
 
     def _repository_changes(self) -> list[str]:
         """Return lines about the branch and the commits since those that the model knows, and changed files."""

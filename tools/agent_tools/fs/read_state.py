@@ -346,6 +346,11 @@ def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
     )
 
 
+def is_known(path: Path, ctx: ToolContext) -> bool:
+    """Return True if the model has read or written a file, or a search showed lines of it."""
+    return str(path) in ctx.seen or str(path) in ctx.owner.state(ReadState).searched
+
+
 def is_another_version(data: bytes, mark: str) -> bool:
     """Return True if a file is not the version that a mark of the session log is of."""
     return fingerprint(data) != KnownVersion.from_mark(mark).version
