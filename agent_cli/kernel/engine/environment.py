@@ -29,6 +29,7 @@ _MAX_OUTPUT_BYTES = 4 << 20
 _MAX_STATUS_LINES = 10
 _MAX_COMMITS = 5
 _MAX_NEW_COMMITS = 8
+_MAX_FILES = 20
 _MAX_LINE_CHARS = 80
 _LOG = ("--no-show-signature", "--format=%h %s")
 _MODE_WORDS: dict[Mode, tuple[str, str]] = {
@@ -111,16 +112,22 @@ class Environment:
         if not self._news:
             self.told = self.told.replace(branch=self._head[0], commit=self._head[1])
 
-    def changes(self, model: str = "", mode: Mode | None = None) -> list[str]:
+    def changes(
+        self, model: str = "", mode: Mode | None = None, changed: Callable[[], Sequence[str]] = tuple
+    ) -> list[str]:
         """Return the message about what is different since the model was last told; [] if nothing is.
 
         model: the one that the user has chosen; "" within a turn.
+        changed: returns the files that the model has seen and that have changed since.
         """
         self.look()
         lines, files = self.pending, self.files
         self.pending, self.files = [], []
         if not self._small:
+            known = self.told
             lines += self._news_since(model, mode)
+            if not files and (known.branch, known.commit[:7]) != (self.told.branch, self.told.commit[:7]):
+                files = changed_line(changed())
         lines += files
         return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
 
@@ -193,10 +200,11 @@ class Environment:
                 found = self._git().run("cat-file", "blob", f"{self.told.commit}:{path}", seconds=_GIT_SECONDS)
                 yield found.decode()
 
-    def now(self, mode: Mode) -> str:
-        """Return how things stand now, for what replaces the beginning of a conversation."""
+    def now(self, mode: Mode, changed: Sequence[str]) -> str:
+        """Return how things stand now, for what replaces the beginning of a conversation. changed: as for `changes`."""
         lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
-        return "\n".join([*lines, f"Permission mode now: {describe_mode(mode, answered=self._answered)}"])
+        lines.append(f"Permission mode now: {describe_mode(mode, answered=self._answered)}")
+        return "\n".join([*lines, *changed_line(changed)])
 
     def for_subagent(self, system: str, mode: Mode) -> str:
         """Return the environment of a system prompt as things stand now."""
@@ -209,6 +217,12 @@ class Environment:
         now = f"Permission mode: {describe_mode(mode, answered=self._answered)}"
         text = re.sub(r"(?m)^Permission mode at the start: .*$", lambda _: now, text, count=1)
         return re.sub(r"(?m)^Date: \d{4}-\d\d-\d\d$", f"Date: {time.strftime('%Y-%m-%d')}", text, count=1)
+
+
+def changed_line(names: Sequence[str], rest: str = "Read them again before you rely on them.") -> list[str]:
+    """Return the line about files that changed since the model saw them; [] for none."""
+    more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+    return [f"Changed since you saw them: {', '.join(names[:_MAX_FILES])}{more}. {rest}"] if names else []
 
 
 def environment_of(system: str) -> str:

@@ -7,6 +7,7 @@ a mark for each file that was read or written, which the session log stores; the
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from typing import Literal
 
 from agent_tools.base import ToolContext, ToolState
 from agent_tools.fs.encoding import count_lines, decode_text, fingerprint, split_lines
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import MAX_LINE_CHARS, sanitize_output
@@ -28,6 +30,7 @@ _MAX_SEARCHED_FILES = 300
 # Of larger files, and of all but the latest ones, it is not known how they changed.
 _MAX_COMPARED_CHARS = 2_000_000
 _MAX_KEPT_CHARS = 64_000_000
+_MAX_CHECKED_FILES, _MAX_CHECKED_BYTES = 300, 10_000_000
 # Seconds by which the clock of a file system may lag.
 _CLOCK_TOLERANCE_SECONDS = 0.02
 
@@ -354,6 +357,19 @@ def is_known(path: Path, ctx: ToolContext) -> bool:
 def is_another_version(data: bytes, mark: str) -> bool:
     """Return True if a file is not the version that a mark of the session log is of."""
     return fingerprint(data) != KnownVersion.from_mark(mark).version
+
+
+def changed_files(ctx: ToolContext) -> list[str]:
+    """Return the names of files that the model has seen in another version than they have now, the latest first."""
+    found = []
+    for path, mark in list(ctx.seen.items())[: -_MAX_CHECKED_FILES - 1 : -1]:
+        try:
+            changed = is_another_version(read_regular(path, _MAX_CHECKED_BYTES), mark)
+        except (OSError, ValueError):
+            changed = not os.path.lexists(path)
+        if changed:
+            found.append(ctx.workspace.spell(Path(path)))
+    return found
 
 
 def is_older(path: Path, began: float) -> bool:
