@@ -29,6 +29,7 @@ _MAX_OUTPUT_BYTES = 4 << 20
 _MAX_STATUS_LINES = 10
 _MAX_COMMITS = 5
 _MAX_NEW_COMMITS = 8
+_MAX_FILES = 20
 _MAX_LINE_CHARS = 80
 _LOG = ("--no-show-signature", "--format=%h %s")
 _MODE_WORDS: dict[Mode, tuple[str, str]] = {
@@ -67,8 +68,8 @@ class Environment:
 
     git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
     answered: somebody can approve calls.
-    small: the model is small; it is told nothing.
-    pending: lines for the next message, such as those of a resumed session.
+    small: the model is small; it is told nothing but what is pending.
+    pending: lines for the next message, such as those of a resumed session; `files` follow all others.
     block: the environment, if a message has it and the system prompt does not.
     """
 
@@ -77,6 +78,7 @@ class Environment:
         self._answered, self._small = answered, small
         self.pending: list[str] = []
         self.block = ""
+        self.files: list[str] = []
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
@@ -116,17 +118,28 @@ class Environment:
         if not self._news:
             self.told = self.told.replace(branch=self._head[0], commit=self._head[1])
 
-    def changes(self, model: str = "", mode: Mode | None = None) -> list[str]:
+    def changes(
+        self, model: str = "", mode: Mode | None = None, changed: Callable[[], Sequence[str]] = tuple
+    ) -> list[str]:
         """Return the message about what is different since the model was last told; [] if nothing is.
 
         model: the one that the user has chosen; "" within a turn.
+        changed: returns the files that the model has seen and that have changed since.
         """
         self.look()
-        told, lines = self.told, self.pending
-        self.pending = []
-        if self._small:
-            return []
-        today, (branch, commit) = time.strftime("%Y-%m-%d"), self._head
+        lines, files = self.pending, self.files
+        self.pending, self.files = [], []
+        if not self._small:
+            known = self.told
+            lines += self._news_since(model, mode)
+            if not files and (known.branch, known.commit[:7]) != (self.told.branch, self.told.commit[:7]):
+                files = changed_line(changed())
+        lines += files
+        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+
+    def _news_since(self, model: str, mode: Mode | None) -> list[str]:
+        told, (branch, commit), today = self.told, self._head, time.strftime("%Y-%m-%d")
+        lines = []
         if model and told.date and today != told.date:
             lines.append(f"Date: {today}")
             told = told.replace(date=today)
@@ -142,7 +155,7 @@ class Environment:
             lines += [f"Permission mode now: {describe_mode(mode, answered=self._answered)}"] if told.mode else []
             told = told.replace(mode=mode)
         self.told = told
-        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+        return lines
 
     def _repository_changes(self) -> list[str]:
         """Return lines about the branch and the commits since those that the model knows, and changed files."""
@@ -170,8 +183,8 @@ class Environment:
             return []
         first = [f"Last commit: {newest[0]}"] if newest else []
         if not found:
-            return [*first, f"{last[:10]}, the last commit before, is not in its history, or HEAD is before it"]
-        more = [f"... and more since {last[:10]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:10]}"]
+            return [*first, f"{last[:7]}, the last commit before, is not in its history, or HEAD is before it"]
+        more = [f"... and more since {last[:7]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:7]}"]
         return [*first, *(f"  {line}" for line in found[1:_MAX_NEW_COMMITS]), *more]
 
     def _state(self, parts: Sequence[str] = ("status", "log")) -> list[str]:
@@ -193,12 +206,13 @@ class Environment:
                 found = self._git().run("cat-file", "blob", f"{self.told.commit}:{path}", seconds=_GIT_SECONDS)
                 yield found.decode()
 
-    def now(self, mode: Mode) -> str:
-        """Return how things stand now, for what replaces the beginning of a conversation."""
+    def now(self, mode: Mode, changed: Sequence[str]) -> str:
+        """Return how things stand now, for what replaces the beginning of a conversation. changed: as for `changes`."""
         if self.block:
-            return self.for_subagent("", mode)
+            return "\n".join([self.for_subagent("", mode), *changed_line(changed)])
         lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
-        return "\n".join([*lines, f"Permission mode now: {describe_mode(mode, answered=self._answered)}"])
+        lines.append(f"Permission mode now: {describe_mode(mode, answered=self._answered)}")
+        return "\n".join([*lines, *changed_line(changed)])
 
     def for_subagent(self, system: str, mode: Mode) -> str:
         """Return the environment of a system prompt as things stand now."""
@@ -211,6 +225,12 @@ class Environment:
         now = f"Permission mode: {describe_mode(mode, answered=self._answered)}"
         text = re.sub(r"(?m)^Permission mode at the start: .*$", lambda _: now, text, count=1)
         return re.sub(r"(?m)^Date: \d{4}-\d\d-\d\d$", f"Date: {time.strftime('%Y-%m-%d')}", text, count=1)
+
+
+def changed_line(names: Sequence[str], rest: str = "Read them again before you rely on them.") -> list[str]:
+    """Return the line about files that changed since the model saw them; [] for none."""
+    more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+    return [f"Changed since you saw them: {', '.join(names[:_MAX_FILES])}{more}. {rest}"] if names else []
 
 
 def environment_of(system: str) -> str:
