@@ -262,15 +262,15 @@ def test_in_vi_cw_leaves_the_space_behind_the_word(work: Path) -> None:
     with Drawn(["--model", script(work.parent / "s.toml", []), "--settings", "settings.toml"], work) as screen:
         screen.ready()
         screen.type("a hello world foo\x1b")
-        screen.wait("[vi] >")
+        screen.until(lambda: screen.input_line().startswith(":"), "the normal mode")
         screen.type("0wcwNEW\x1b")
-        screen.until(lambda: screen.input_line() == "[vi] > a NEW world foo", "cw")
+        screen.until(lambda: screen.input_line() == ": a NEW world foo", "cw")
         screen.type("02cwX\x1b")
-        screen.until(lambda: screen.input_line() == "[vi] > X world foo", "2cw")
+        screen.until(lambda: screen.input_line() == ": X world foo", "2cw")
         screen.type("$x0wcwb\x1b")
-        screen.until(lambda: screen.input_line() == "[vi] > X b fo", "a word of one letter")
+        screen.until(lambda: screen.input_line() == ": X b fo", "a word of one letter")
         screen.type("dd")
-        screen.until(lambda: screen.input_line() == "[vi] >", "an empty line")
+        screen.until(lambda: screen.input_line() == ":", "an empty line")
         screen.leave()
 
 

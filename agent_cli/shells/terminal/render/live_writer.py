@@ -96,6 +96,13 @@ class LiveWriter(Writer):
         """Note that other lines have been written meanwhile."""
         self._kind = "note"
 
+    def begin_printed(self) -> None:
+        """Separate other lines, which are about to be written, from the block above; not from their command."""
+        self.flush()
+        if self._kind not in ("", "note", "command"):
+            self._sink.write("\n")
+        self._kind = "note"
+
     def answer(self, text: str) -> None:
         if text.strip():
             self.flush()
