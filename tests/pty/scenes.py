@@ -266,7 +266,7 @@ TRANSCRIPT = [
     bash("seq 4", description="Count"),
     bash("seq 400; exit 3", description="Count and fail"),
     {"calls": [call("Reed", file_path="slug.py")]},
-    {"calls": [call("TodoWrite", todos=[{**TODOS[0]}, {**TODOS[1], "status": "completed"}, TODOS[2]])]},
+    {"calls": [call("TodoWrite", todos=[{**step, "status": "completed"} for step in TODOS])]},
     {"text": "Done: runs of spaces are one dash now."},
 ]
 
@@ -277,7 +277,7 @@ def _transcript(room: Room) -> Iterator[Drawn]:
         (room.project / name).write_text(CODE)
     args = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash(seq:*),Bash(exit:*)"]
     with room.program("--model", room.model(TRANSCRIPT), *args, "--", "Repair the titles.") as screen:
-        _at_rest(screen, "one dash now", "\n✓ ")
+        _at_rest(screen, "Done: runs of spaces", "\n✓ ")
         yield screen
 
 

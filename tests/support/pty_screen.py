@@ -35,7 +35,8 @@ _ALTERNATE = 1049
 class StyledScreen(pyte.Screen):
     """A screen that keeps what pyte drops: dim text (DIM before its colour), and what ran over the right edge.
 
-    It has an alternate screen, too. above: what has been scrolled away. `pyte.HistoryScreen` has pages to turn besides, and takes twice as long.
+    It has an alternate screen, too.
+    above: what has been scrolled away. `pyte.HistoryScreen` has pages to turn besides, and takes twice as long.
     """
 
     def __init__(self, columns: int, rows: int, history: int) -> None:

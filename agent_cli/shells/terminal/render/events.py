@@ -252,7 +252,6 @@ class EventRenderer:
     def _draw_plan(self, items: tuple[TodoItem, ...], *, paused: bool) -> None:
         """Write a plan once, and later the steps that are done; of an earlier plan, that there is one."""
         before, self._steps = {item.content: item.status for item in self._steps}, items
-        done = sum(item.status in ("completed", "cancelled") for item in items)
         if paused:
             if not self._told_of_paused:
                 self._say("  an earlier plan is paused (/todos shows it)", "dim")
@@ -262,11 +261,12 @@ class EventRenderer:
             self._out.step(Text("≡ ").append_text(call_title(f"Plan of {counted(len(items), 'step')}")))
             self._out.change(list(display_lines(TodoView(items))))
             return
-        for item in items:
-            if item.status != before[item.content] and item.status in ("completed", "cancelled"):
-                line = styled(f"{PLAN_MARKS[item.status]} ", "good" if item.status == "completed" else "dim")
-                line = Text().append_text(line).append_text(styled(item.content))
-                self._out.step(line.append_text(styled(f" · {done} of {len(items)}", "dim")))
+        done = [item for item in items if item.status in ("completed", "cancelled")]
+        changed = [item for item in done if item.status != before[item.content]]
+        for number, item in enumerate(changed, len(done) - len(changed) + 1):
+            mark = styled(f"{PLAN_MARKS[item.status]} ", "good" if item.status == "completed" else "dim")
+            line = Text().append_text(mark).append_text(styled(item.content))
+            self._out.step(line.append_text(styled(f" · {number} of {len(items)}", "dim")))
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)

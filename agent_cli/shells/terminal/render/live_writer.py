@@ -55,6 +55,8 @@ class Exploration:
         line = call_title(", ".join(parts).capitalize())
         if self._failed:
             line.append_text(styled(f", {self._failed} failed", "dim"))
+        if line.cell_len > width:
+            line.truncate(width, overflow="ellipsis")
         names = ", ".join(dict.fromkeys([*(title.partition(" ")[2] for _, title in running), *self._names]))
         key = f" ({MORE_KEY})"
         room = width - line.cell_len - len(key) - 3
