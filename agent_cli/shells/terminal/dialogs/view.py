@@ -287,8 +287,11 @@ class ViewState:
         """Return rows of the list around the chosen item, below the headings of their sections."""
         view, chosen = self.view, self.index
         items = [view.items[n] for n in self.shown]
-        about = min(max((cells(item.about) for item in items), default=0), width * 3 // 5)
-        column = min(max((cells(item.label) for item in items), default=0), max(width - about - 8, 8)) + 4
+        label, about = (
+            max(map(cells, texts), default=0) for texts in zip(*((i.label, i.about) for i in items), strict=True)
+        )
+        # What comes after a label leaves it two fifths of the row at least.
+        column = min(label, max(width - about - 8, width * 2 // 5)) + 4
         rows: list[Text] = []
         at, section, marked = 0, "", any(item.mark.strip() for item in view.items)
         for index in self.shown:
