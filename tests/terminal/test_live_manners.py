@@ -28,7 +28,7 @@ from agent_cli.kernel.events import (
     Warned,
 )
 from agent_cli.kernel.results import Diagnostics, Usage
-from agent_cli.shells.terminal.app.completion import CommandEntry, complete
+from agent_cli.kernel.runtime.completion import CommandEntry, complete
 from agent_cli.shells.terminal.app.layout import above, status_line
 from agent_cli.shells.terminal.app.worker import Printed
 from agent_cli.shells.terminal.dialogs.questions import pick_dialog, plan_dialog, question_dialog
@@ -92,8 +92,8 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
         later(stage)
         stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
-        ask, console = stage.live.questions.ask, stage.live.transcript.writer.console
-        assert ask is not None and "Enter send · Esc back" in ask.view.rows(console, 79, 9, 24, replying=True)[-1]
+        ask = stage.live.questions.ask
+        assert ask is not None and "Enter send · Esc back" in ask.view.keys(79, replying=True, away=False).plain
         stage.press("\x1b")
         stage.until(lambda: not stage.live.line.replying)
         later(stage)
@@ -115,8 +115,7 @@ def test_a_message_queued_at_a_question_that_fills_the_window_stays_on_the_scree
             stage.press("\r")
             stage.until(lambda number=number: len(stage.live.queued) == number + 1)
         rows = ["".join(text for _, text in row) for row in above(stage.live)]
-        shown = "queued: another thing" if count == 1 else "2 messages are queued"
-        assert rows[0].strip() == shown and any("Yes, carry it out" in row for row in rows)
+        assert "".join(rows).count("queued: another thing") == count
 
     play(story, rows=18)
 
@@ -317,7 +316,9 @@ def test_a_plan_stands_once_and_each_step_when_it_is_done() -> None:
         "≡ Plan of 2 steps", "    ▸ testing", "    ☐ docs", "", "☑ tests · 1 of 2", "", "✓ 0s",
     ]  # fmt: skip
     paused = [PlanChanged(then, paused=True)] * 2
-    assert " ".join(shown(paused, plan=then)).split() == "an earlier plan is paused (/todos shows it)".split()
+    assert " ".join(shown(paused, plan=then)).split() == (
+        "an earlier plan is paused, 1 of 2 done (/todos shows it)".split()
+    )
 
 
 def test_the_tokens_and_the_plan_of_a_turn_are_not_those_of_the_command_after_it() -> None:
@@ -338,8 +339,8 @@ def test_a_retry_is_one_line_of_the_status_and_no_warning_each_time() -> None:
     transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
     for number in range(1, 4):
         transcript(Warned(f"Could not connect to api.x: refused; trying again in 0.9 s ({number} of 5)", 30.0))
-    assert re.fullmatch(r"trying again in \d+ s \(\d of 5\): Could not connect to api.x: refused", transcript.status())
-    assert " s (3 of 5): " in transcript.status()
+    status = r"trying again in \d+ s, at \d\d:\d\d:\d\d \(3 of 5\): Could not connect to api.x: refused"
+    assert re.fullmatch(status, transcript.status())
     assert "Could not connect" not in kept.getvalue()
     transcript(Warned("The disk is full."))
     assert "The disk is full." in kept.getvalue()

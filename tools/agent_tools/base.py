@@ -88,6 +88,8 @@ class Tool(ABC, Generic[A]):
     # Its input in plain text, for models that are trained on it.
     freeform: ClassVar[Freeform | None] = None
 
+    # Found by ToolSearch, and in the requests only if the settings name it: models rarely choose it.
+    rare: ClassVar[bool] = False
     # What must be there for the tool to be offered.
     needs: ClassVar[Need | None] = None
 

@@ -14,13 +14,13 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.kernel.decisions import Approver, Asker
+from agent_cli.kernel.engine.environment import Environment, RepositoryState
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.results import Limits
 from agent_cli.kernel.rules import Trust
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
 from agent_cli.kernel.runtime.environment import check_mode, memory_sources
 from agent_cli.kernel.runtime.mcp import make_servers
@@ -46,11 +46,17 @@ from agent_cli.kernel.runtime.session_log import (
     session_origin,
     session_recorder,
 )
-from agent_cli.kernel.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
+from agent_cli.kernel.runtime.system_prompt import (
+    PromptFacts,
+    environment_block,
+    system_prompt,
+    working_files,
+)
 from agent_cli.kernel.runtime.tools import (
     choose_tools,
     make_context,
     make_workspace,
+    requested_tools,
     rule_saver,
     tool_specs,
     warn_unknown_rules,
@@ -80,17 +86,20 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.turn import Guard
     from agent_cli.kernel.message_ids import MessageIds
     from agent_cli.kernel.runtime.transcripts import SessionTranscript
+    from agent_tools.process.guarded_git import GitRun
 
 with lazy_imports():
     from agent_cli.kernel import message_ids  # only for frames
     from agent_cli.kernel.engine import structured_output
     from agent_cli.kernel.runtime import (
+        attachments,  # few messages have images
         hooks,  # only with hooks
         moved_project,  # only to resume a session
         recording,  # only for runs that are recorded or replayed
         session_change,  # only to resume a session
         transcripts,  # only with hooks or a host
     )
+    from agent_cli.policy import git_use
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_STARTED = "Interrupted: the program ended before this finished. It had not begun."
@@ -180,7 +189,8 @@ class SessionBuild:
         """Load extensions, and make the context of tools and the policy."""
         settings, layers, run_env = self.settings, self.layers, self.run_env
         # Git works meanwhile.
-        self.repository = RepositoryState(run_env, layers) if self.old is None else None
+        self.environment = Environment(run_env.root, self.git, answered=self.can_ask, small=self.small)
+        self.repository = RepositoryState(run_env.root, self.git) if self.old is None else None
         self.added = load_extensions(self.config, run_env, layers, settings, self.warn)
         self.added.embed(self.embedded)
         workspace = make_workspace(run_env, settings, self.added.readable_folders())
@@ -188,25 +198,35 @@ class SessionBuild:
             workspace, settings, layers, run_env, answered=self.answered, small_model=self.small,
             extensions=self.added.offered(),
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
+            restricted=self.config.restricted,
         )  # fmt: skip
-        self.attached = attach_images(
-            self.config.images,
-            workspace,
-            self.chosen.resolved.name,
-            self.context.input_modalities,
-            f"{self.config.name_of('images')}: ",
-        )
+        self.attached = (
+            attachments.attach_images(
+                self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities,
+                f"{self.config.name_of('images')}: ",
+            )
+            if self.config.images
+            else ()
+        )  # fmt: skip
+
+    def git(self) -> GitRun:
+        """Return git for reading the user's repository. Raises as `git_to_read`."""
+        return git_use.git_to_read(self.run_env.root, self.run_env.env, self.layers.trust.git_use)
 
     def choose_tools(self) -> None:
         """Choose the tools that the model is offered, and read the memory files."""
-        self.offered = choose_tools(
+        chosen = choose_tools(
             self.settings, self.layers.rules, self.context, self.restored, self.added.tools, self.embedded.tools,
             model=self.chosen.resolved.name, answered=self.can_ask, small=self.small,
+            restricted=self.config.restricted,
         )  # fmt: skip
         warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
+        self.requested = requested_tools(chosen, self.settings, self.layers.rules, self.restored, small=self.small)
+        self.offered = [*chosen, *(tool for tool in self.requested if tool not in chosen)]
         self.tools = self.offered
         if self.config.schema is not None:
-            self.tools = [*self.offered, structured_output.StructuredOutput(_schema(self.config))]
+            answer = structured_output.StructuredOutput(_schema(self.config))
+            self.requested, self.tools = [*self.requested, answer], [*self.offered, answer]
             self.guards.append(structured_output.answer_guard)
         self.table = ToolTable(self.tools, self.embedded.tool_aliases)
         self.memory = _load_memory(self.config, self.run_env, self.layers, self.settings, self.context, self.warn)
@@ -219,13 +239,13 @@ class SessionBuild:
             self.chosen.resolved.name,
             self.small,
             self.can_ask,
-            lambda: (self.repository or RepositoryState(self.run_env, self.layers)).text(),
+            lambda: (self.repository or RepositoryState(self.run_env.root, self.git)).text(then=True),
             lambda: working_files(context),
             active_style(self.config, self.run_env, self.layers, settings, self.warn) if self.old is None else "",
         )
         self.header = make_header(
             self.config, self.run_env, self.chosen.resolved, self.offered, restored,
-            lambda: system_prompt(facts, settings, self.memory),  # made only where it is needed
+            lambda: system_prompt(facts, settings, self.memory, alone=self.config.shared_prompt),  # made where needed
             answered=self.can_ask, small=self.small,
         )  # fmt: skip
         if self.log is not None and restored is not None and restored.rebuilt:
@@ -233,8 +253,15 @@ class SessionBuild:
         self.log = self.log or new_log(self.config, settings, self.store, self.header, restored, self.warn)
         if self.log is not None:
             _keep_results(context, settings, self.store, self.header, self.log)
+        self.learned: dict[str, str] = {}
         if restored is not None:
             _restore_context(context, restored)
+            self.learned = session_change.resume_environment(
+                self.environment, self.header, restored, context, answered=self.can_ask
+            )
+        else:
+            block = environment_block(facts, settings) if self.config.shared_prompt else ""
+            self.environment.begin(self.chosen.resolved.name, settings.permissions.mode, block)
 
     def open_model(self) -> None:
         """Open the client of the model, or that of a recording."""
@@ -303,6 +330,7 @@ class SessionBuild:
             ),
             agents=self.added.agent_types if any(tool.nested for tool in self.tools) else {},
             workflows=WORKFLOWS,
+            environment=self.environment,
         )  # fmt: skip
 
         self._continue_history()
@@ -310,19 +338,15 @@ class SessionBuild:
     def _continue_history(self) -> None:
         settings, header, restored = self.settings, self.header, self.restored
         self.commands = LiveMapping(self.added.commands)
-        specs = tool_specs(self.tools, self.context, small=self.small)
+        specs = tool_specs(self.requested, self.context, small=self.small)
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
         saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
         self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
-        self.options = self.options.replace(saved=saved)
+        searched = tool_specs([tool for tool in self.tools if tool not in self.requested], self.context)
+        self.options = self.options.replace(saved=saved, searched=searched)
         self.record = session_recorder(self.log, self.transcript, self.ids, self.debug_log, self.embedded.record)
-        self.notes: tuple[str, ...] = ()
-        if restored is not None:
-            noted = session_change.notes(
-                header, restored, self.memory, self.run_env, self.layers, answered=self.can_ask
-            )
-            self.notes = tuple(noted)
+        self.notes = tuple(session_change.notes(header, self.memory, restored)) if restored is not None else ()
         self.origin = session_origin(self.config, settings, restored)
         self.left_open = calls_left_open(restored)
 
@@ -353,7 +377,7 @@ def _load_memory(
     warn: Callable[[str], None],
 ) -> Memory:
     """Load the memory files; those of subfolders are read when tools touch these."""
-    if config.bare:
+    if config.bare or config.safe:
         return Memory()
     sources = memory_sources(run_env, settings, layers.trust, context.readable, config)
     memory = load_memory(sources)

@@ -50,9 +50,6 @@ with lazy_imports():
 Answerers = Callable[[str], tuple[Approver, Asker]]
 
 
-_MODEL_CHANGED = "<session_change>\nThe model is now "
-
-
 class Session(Conversation):
     """A conversation with everything it was built from. `close` releases it.
 
@@ -127,6 +124,7 @@ class Session(Conversation):
             expanders=[lambda text: expand_message(text, commands, context)],
             attached=build.attached,
             notes=build.notes,
+            learned=build.learned,
             plans=restored.plans if restored is not None else (),
             origin=build.origin,
             plan_workflow=build.embedded.plan_workflow,
@@ -306,13 +304,8 @@ class Session(Conversation):
 
     def use_model(self, name: str) -> None:
         """Continue with another model, which learns its name. Raises UsageError."""
-        before = self.model.name
         self.chosen.change(name)
         model, info = self.model, self.info
-        for text in [text for text in self.inbox if text.startswith(_MODEL_CHANGED)]:
-            self.inbox.remove(text)
-        if model.name != before:
-            self.inbox.append(f"{_MODEL_CHANGED}{model.name}.\n</session_change>")
         client = open_client(model, self.settings, self.chosen.window)
         handle = model_handle(model, info, self.settings, client, self.chosen.window)
         planner = make_planner(self.chosen, handle, lambda name: lazy_model(name, self.settings, self.run_env))

@@ -276,6 +276,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
     """Reads a Jupyter notebook as cells."""
 
     name = "NotebookRead"
+    rare = True
     Args = NotebookReadArgs
     explores = "read"
     paths = ("notebook_path",)

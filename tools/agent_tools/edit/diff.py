@@ -14,13 +14,16 @@ from typing import TypeVar
 
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
-from agent_tools.text import cut_line
+from agent_tools.text import counted, cut_line, numbered_line
 
 # A line, or its hash.
 Line = TypeVar("Line", bound=Hashable)
 MAX_EXCERPT_LINES = 60
+_MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
+# Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
+_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 8, 3
 _SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -89,24 +92,57 @@ def unified(old: str, new: str) -> tuple[str, int, int]:
 
 
 def excerpt(old: str, new: str) -> str:
-    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check."""
-    before, lines, start = _differing_part(old, new)
-    above = old.count("\n", 0, start)
+    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check.
+
+    Of many changed lines in a row, only the first and the last are shown: the model has just written them.
+    """
+    before, lines, begins = _differing_part(old, new)
+    above = old.count("\n", 0, begins)
     wanted: set[int] = set()
-    for _, _, first, end in changed_ranges(before, lines):
-        wanted.update(range(max(0, first - 2), min(len(lines), end + 2)))
+    inner: dict[int, int] = {}
+    for _, _, start, end in changed_ranges(before, lines):
+        first, last = (
+            range(max(0, start - _EXCERPT_CONTEXT), end),
+            range(start, min(len(lines), end + _EXCERPT_CONTEXT)),
+        )
+        if end - start > _MAX_WHOLE_CHANGE:
+            first, last = first[: start - first.start + _CHANGE_ENDS], last[end - start - _CHANGE_ENDS :]
+            inner[last.start] = last.start - first.stop
+        wanted.update(first, last)
     out: list[str] = []
     previous = -1
     for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
         if n > previous + 1 and out:
-            out.append("   ...")
-        out.append(f"{n + above + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
+            out.append(f"[{counted(inner[n], 'more changed line')}]" if n in inner else "...")
+        out.append(numbered_line(n + above + 1, cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)))
         previous = n
     if len(wanted) > MAX_EXCERPT_LINES:
         out.append(
             f"[{len(wanted) - MAX_EXCERPT_LINES} more lines around changes not shown; read the file to see them]"
         )
     return "\n".join(out)
+
+
+def changed_lines(old: str, new: str) -> tuple[list[tuple[int, int, int, int]], dict[int, str]]:
+    """Return the ranges of lines that differ, as `changed_ranges` does, and the lines of `new` there by their index.
+
+    Equal parts of large texts are not split.
+    """
+    a, b, begins = _differing_part(old, new)
+    above = old.count("\n", 0, begins)
+    found = changed_ranges(a, b)
+    lines = {n + above: b[n] for *_, j1, j2 in found for n in range(j1, j2)}
+    return [(i1 + above, i2 + above, j1 + above, j2 + above) for i1, i2, j1, j2 in found], lines
+
+
+def short_patch(old: str, new: str) -> tuple[list[str], str, bool]:
+    """Return a diff for the model, limited in size, its counts "+1 -2", and True if nothing of it is left out."""
+    patch, added, removed = unified(old, new)
+    lines = patch.split("\n")
+    shown = [re.sub(rf"(?s)(.{{{_MAX_PATCH_WIDTH}}}).+", r"\1…", line) for line in lines[:_MAX_PATCH_LINES]]
+    if more := len(lines) - len(shown):
+        shown.append(f"[{more} more lines of this diff not shown; read the file to see it]")
+    return shown, f"+{added} -{removed}", shown == lines
 
 
 def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:

@@ -21,8 +21,8 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
+from agent_cli.kernel.runtime.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
-from agent_cli.shells.terminal.app.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.dialogs.model import Option
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 

@@ -33,6 +33,7 @@ from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
+from agent_tools.text import counted
 
 # A key that is not typed into a search.
 _WRITING = ~is_searching
@@ -76,17 +77,12 @@ def _add_answers(keys: KeyBindings, controls: Controls) -> None:
     """Bind the keys that answer an open question."""
     questions = controls.live.questions
 
-    for key in (*KEYS, EXPLAIN, VIEW, MARK):
-        acts = Condition(lambda key=key: questions.may_answer(key))  # type: ignore[misc]
-        waits = Condition(lambda key=key: questions.may_hold(key))  # type: ignore[misc]
+    for key in (*KEYS, EXPLAIN, VIEW, MARK, ","):
+        takes = Condition(lambda key=key: questions.takes(key))  # type: ignore[misc]
 
-        @keys.add(key, filter=waits & _WRITING, eager=True)
-        def _hold(event: KeyPressEvent) -> None:
-            questions.guard.hold(event.key_sequence[0].data, types=not vi_navigation_mode())
-
-        @keys.add(key, filter=acts & _WRITING, eager=True)
+        @keys.add(key, filter=takes & _WRITING, eager=True)
         def _answer(event: KeyPressEvent) -> None:
-            questions.answer(event.key_sequence[0].data)
+            questions.press(event.key_sequence[0].data)
 
 
 def _add_endings(keys: KeyBindings, controls: Controls) -> None:
@@ -122,7 +118,9 @@ def _add_movements(keys: KeyBindings, controls: Controls) -> None:
     def _tab(event: KeyPressEvent) -> None:
         if controls.live.questions.comment():
             return
-        if line.picking and line.menu:
+        if not line.buffer.text and controls.live.proposal:
+            line.set_text(controls.live.proposal)
+        elif line.picking and line.menu:
             line.move(1)
         elif line.menu:
             line.accept()
@@ -175,6 +173,13 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & _WRITING)
     def _delete_placeholder(event: KeyPressEvent) -> None:
         line.buffer.delete_before_cursor(line.placeholder)
+
+    agreed = Condition(lambda: bool(controls.live.session.agreed))
+
+    @keys.add("backspace", filter=empty & agreed & _WRITING)
+    def _take_back(event: KeyPressEvent) -> None:
+        count = controls.live.session.take_back()
+        controls.live.hint_for(f"agent will ask again about {counted(count, 'call')}", 2.0)
 
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 

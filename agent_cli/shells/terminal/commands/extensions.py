@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -62,7 +64,11 @@ def _hook_line(hook: Hook, status: str) -> str:
     return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{status})"
 
 
-@slash("plugin", "list plugins; NAME shows what one contains", "[NAME]", aside=True, aliases=("plugins",),
+_PLUGIN_VERBS = "add install i marketplace market remove uninstall update enable disable trust validate".split()
+
+
+@slash("plugin", "list plugins; NAME shows what one contains; add, remove, ... as agent plugin", "[NAME|VERB]",
+       aside=True, aliases=("plugins",),
        values=lambda ctx: [plugin.name for plugin in ctx.layers.plugins])  # fmt: skip
 def _plugin(ctx: SlashContext, words: str) -> None:
     plugins = {plugin.name: plugin for plugin in ctx.layers.plugins}
@@ -73,6 +79,10 @@ def _plugin(ctx: SlashContext, words: str) -> None:
             ctx.say(f"  {one_line(phrase)}")
         for note in plugin.notes:
             ctx.say(f"  not used: {one_line(note)}")
+        return
+    if words.partition(" ")[0] in _PLUGIN_VERBS:
+        # It asks by itself, and new sessions use what it changes.
+        ctx.outside(lambda: subprocess.run([sys.executable, "-m", "agent_cli", "plugin", *words.split()], check=False))
         return
     if words:
         ctx.say(f"{one_line(words)} is not loaded. To add a plugin: agent plugin add {one_line(words)}")

@@ -10,8 +10,10 @@ from textwrap import wrap
 
 from rich.text import Text
 
+from agent_cli.kernel.runtime.session_commands import unknown_command
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
-from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash, unknown_command
+from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash
+from agent_tools.base import UserCommand
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
 
@@ -25,7 +27,9 @@ class Topic(Value):
 
 BASICS, KEYS, OWN = "basics", "keys", "prompts"
 TOPICS = {
-    BASICS: Topic("this session and its settings", ("status", "config", "doctor", "clear", "exit", "bug", "help")),
+    BASICS: Topic(
+        "this session and its settings", ("continue", "status", "config", "doctor", "clear", "exit", "bug", "help")
+    ),
     "models": Topic("the model, its provider, effort and cost", ("model", "effort", "login", "logout", "cost", "btw")),
     "changes": Topic(
         "plans, changes and commits", ("plan", "todos", "diff", "undo", "redo", "rewind", "commit", "jobs")
@@ -86,11 +90,11 @@ def _browse(ctx: SlashContext) -> None:
         section = f"{topic}: {TOPICS[topic].about}"
         for name in _commands_of(topic):
             command = REGISTRY[name]
-            draw = partial(_draw, lambda command=command: _command(ctx, command))
+            draw = partial(_draw, partial(_command, ctx, command))
             items.append(ViewItem(f"/{name} {command.usage}".rstrip(), command.help, section=section, detail=draw))
             calls.append(f"/{name} " if command.usage else f"/{name}")
         for name, own in ctx.agent.commands.items() if topic == OWN else ():
-            draw = partial(_draw, lambda own=own: [own.description, "", *_from_file(own)])
+            draw = partial(_draw, partial(_own, own))
             items.append(ViewItem(f"/{name} {own.hint}".rstrip(), own.description, section=section, detail=draw))
             calls.append(f"/{name} ")
         for keys, text in ctx.keys if topic == KEYS else ():
@@ -154,6 +158,10 @@ def _command(ctx: SlashContext, command: BuiltinCommand) -> Iterator[str]:
         yield f"  Also: {', '.join(f'/{alias}' for alias in command.aliases)}."
     if not command.aside:
         yield "  Runs between turns."
+
+
+def _own(command: UserCommand) -> list[str]:
+    return [command.description, "", *_from_file(command)]
 
 
 def _from_file(own: object) -> list[str]:

@@ -202,7 +202,7 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
         yield g.session_id[:8], g.title
 
 
-@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values, aliases=("continue",))
+@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values)
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.session_id
     store = _store(ctx)
@@ -232,6 +232,11 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
     items = (ViewItem(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}") for g in found[:_MAX_OFFERED])
     left = ctx.pick_from(View("Which session?", items=tuple(items), actions=(ViewAction("enter", "resume"),)))
     return found[left.index].session_id if left is not None else ""
+
+
+@slash("continue", "continue what the last turn has left to do")
+def continue_(ctx: SlashContext, rest: str) -> None:
+    ctx.run_turn(" ".join(filter(None, (ctx.proposal or "continue", rest))))
 
 
 @slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))

@@ -158,13 +158,17 @@ def plan_dialog(
         about=left_open,
         choices=(
             Choice("y", "Yes, carry it out", GiveAnswer(verdict("y")), YES, "yes", comment=note),
-            Choice("a", "Yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",), "yes, accept edits",
-                   comment=edits, lasting=True),
-            Choice("r", "Request changes", words_for("change> ", decided(asked, "answer")), short="request changes"),
+            Choice("a", "Yes, and make its edits without asking", GiveAnswer(verdict("y acceptEdits")), ("a",),
+                   "yes, accept edits", comment=edits),
+            Choice("r", "Change it: say what", words_for("change> ", decided(asked, "answer")),
+                   short="request changes"),
             Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
-            Choice("e", "edit", InEditor(plan_for_editor(plan), parse_edited), ("e", "edit"), listed=False),
+            Choice("e", "edit the plan", InEditor(plan_for_editor(plan), parse_edited), ("e", "edit"), "edit",
+                   listed=False),
             Choice("w", "approve with a comment", note, listed=False),
         ),
+        asks="Carry out this plan?",
+        whole=True,
         words=TextInput("change> ", verdict, hint="y MODE, y COMMENT, or say what to change"),
     )  # fmt: skip
 
@@ -216,6 +220,7 @@ def review_dialog(asked: QuestionAsked) -> Dialog:
         words=TextInput(
             "change> ", read, hint="y COMMENT, u: undo this and continue (u COMMENT), or say what to change"
         ),
+        asks=f"{title.rstrip('.')}. Continue?",
     )
 
 

@@ -356,11 +356,11 @@ def prose_lines(text: str, width: int, style: str = "") -> list[Text]:
     return rows
 
 
-def bar(shares: Sequence[tuple[int, str]], whole: int, width: int) -> Text:
+def bar(shares: Sequence[tuple[float, str]], whole: float, width: int) -> Text:
     """Draw numbers with their styles as a bar of blocks; each that is not 0 gets one at least."""
     line, left = Text(), width
     for number, style in shares:
-        size = min(left, max(1, round(width * number / max(whole, 1)))) if number else 0
+        size = min(left, max(1, round(width * number / (whole or 1)))) if number else 0
         line.append("█" * size, STYLES.get(style, style))
         left -= size
     return line.append("░" * left, STYLES["dim"])

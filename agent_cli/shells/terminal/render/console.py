@@ -22,6 +22,7 @@ STYLES = {
     "tool": "bold",
     "accent": "blue",
     "warn": "yellow",
+    "name": "bold blue",
     "dim": "dim",
     "bad": "red",
     "good": "green",

@@ -254,7 +254,7 @@ class EventRenderer:
         before, self._steps = {item.content: item.status for item in self._steps}, items
         if paused:
             if not self._told_of_paused:
-                self._say("  an earlier plan is paused (/todos shows it)", "dim")
+                self._say(f"  an earlier plan is paused, {done} of {len(items)} done (/todos shows it)", "dim")
             self._told_of_paused = True
             return
         if set(before) != {item.content for item in items}:

@@ -17,9 +17,11 @@ from agent_cli.shells.terminal.render.details import Details
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.live_writer import LiveWriter
 from agent_tools.results import TodoItem
-from agent_tools.text import counted, short_count, shorten
+from agent_tools.text import counted, short_count, short_duration, shorten
 
 _CHARS_PER_TOKEN = 4
+# Seconds without anything from the model after which the status says so.
+SILENT_SECONDS = 10.0
 # Characters shown of a sub-agent's activity.
 _MAX_ACTIVITY_CHARS = 50
 
@@ -51,11 +53,14 @@ class Transcript(EventRenderer):
         self.details = Details()
         # When a failed call is retried, on the monotonic clock.
         self.retry_at, self._retry = 0.0, ""
+        # When the model was called, and when something came from it; 0 while it is not called.
+        self.called_at = self.heard_at = 0.0
         # The plan was made or changed in this turn.
         self.plan_touched = False
 
     def __call__(self, event: Event) -> None:
         change = self.view.follow(event)
+        self.heard_at = time.monotonic()
         if change.kind != "text":
             self.details.show(change)
         if change.view is self.view:
@@ -63,7 +68,11 @@ class Transcript(EventRenderer):
                 case "plan":
                     self.plan_touched = not change.event.paused
                 case "begun" | "ended":
-                    self.plan_touched = False
+                    self.plan_touched, self.called_at = False, 0.0
+                case "round" | "restarted":
+                    self.called_at = self.heard_at
+                case "answer":
+                    self.called_at = 0.0
                 case "first":
                     self.retry_at = 0.0
                 case "warning" if change.event.wait:
@@ -83,15 +92,26 @@ class Transcript(EventRenderer):
     def _annotate_result(self, call: CallView, brief: str) -> str:
         return " · ".join(filter(None, (super()._annotate_result(call, brief), *_facts(call))))
 
-    def status(self) -> str:
-        """Describe the current activity."""
-        left = self.retry_at - time.monotonic()
+    def status(self, seconds: float = 0.0) -> str:
+        """Describe the current activity; while the model is called, also for how long, and when it has gone silent.
+
+        seconds: of the turn, which is shown elsewhere.
+        """
+        now = time.monotonic()
+        left = self.retry_at - now
         if left <= 0.5:
-            return self.view.doing
+            silent = now - max(self.heard_at, self.called_at, self.retry_at)
+            facts = [self.view.doing]
+            if self.called_at and now - self.called_at + 1 < seconds:
+                facts.append(short_duration(int(now - self.called_at)))
+            if self.called_at and silent >= SILENT_SECONDS:
+                facts.append(f"no data for {silent:.0f} s")
+            return " · ".join(facts)
         # The time comes first: a long cause is cut in a narrow window.
         cause, _, rest = self._retry.partition("; trying again in ")
-        count = re.search(r" \(\d+ of \d+\)", rest)
-        return f"trying again in {left:.0f} s{count[0] if count else ''}: {cause}"
+        count = re.search(r" \(\d+(?: of \d+)?\)", rest)
+        until = time.strftime("%H:%M:%S", time.localtime(time.time() + left))
+        return f"trying again in {left:.0f} s, at {until}{count[0] if count else ''}: {cause}"
 
     @property
     def received(self) -> int:
