@@ -252,16 +252,16 @@ class EventRenderer:
     def _draw_plan(self, items: tuple[TodoItem, ...], *, paused: bool) -> None:
         """Write a plan once, and later the steps that are done; of an earlier plan, that there is one."""
         before, self._steps = {item.content: item.status for item in self._steps}, items
+        done = [item for item in items if item.status in ("completed", "cancelled")]
         if paused:
             if not self._told_of_paused:
-                self._say(f"  an earlier plan is paused, {done} of {len(items)} done (/todos shows it)", "dim")
+                self._say(f"  an earlier plan is paused, {len(done)} of {len(items)} done (/todos shows it)", "dim")
             self._told_of_paused = True
             return
         if set(before) != {item.content for item in items}:
             self._out.step(Text("≡ ").append_text(call_title(f"Plan of {counted(len(items), 'step')}")))
             self._out.change(list(display_lines(TodoView(items))))
             return
-        done = [item for item in items if item.status in ("completed", "cancelled")]
         changed = [item for item in done if item.status != before[item.content]]
         for number, item in enumerate(changed, len(done) - len(changed) + 1):
             mark = styled(f"{PLAN_MARKS[item.status]} ", "good" if item.status == "completed" else "dim")
