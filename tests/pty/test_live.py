@@ -42,31 +42,32 @@ def test_a_session_from_start_to_end(work: Path) -> None:
         shown = masked(screen.leave(), work)
         assert screen.child.returncode == 0
     assert (work / "a.txt").read_text() == "hello there\n"
-    assert shown.rstrip() == SESSION.strip("\n").replace("  HINT", first_approval_hint(sandboxed=False, trusts=True))
+    hint = first_approval_hint(sandboxed=False, trusts=True)
+    assert shown.rstrip() == SESSION.removeprefix("\n").rstrip().replace("  HINT", hint)
 
 
 SESSION = """
-agent V · MODEL · default
+  agent V · MODEL · default
   WORK
   changes need your approval (Shift-Tab) · @ file · ! command · /help lists the commands
 
 > please
 
-I look.
+  I look.
 
 ● Read a.txt · 1 line
 
-I change it.
+  I change it.
+
   HINT
-● Edit a.txt (+1 -1) ✓ allowed
-  └ 1 -hello world
-    1 +hello there
 
-Done
+● Edit a.txt +1 -1
 
-• all of it
+  Done
 
-  x = 1
+  • all of it
+
+    x = 1
 
 ✓ Ns · changed 1 file (+1 -1) · not verified: no test was run
 To resume this session: agent --resume ID

@@ -56,7 +56,7 @@ class View(NamedTuple):
 
 
 MIDDLE = 80, 24
-VIEWS = (View(*MIDDLE), View(*MIDDLE, "light"), View(*MIDDLE, "none"), View(40, 15), View(120, 40))
+VIEWS = (View(*MIDDLE), View(*MIDDLE, "light"), View(*MIDDLE, "none"), View(40, 15), View(100, 32), View(160, 45))
 
 
 class Row(NamedTuple):
