@@ -88,7 +88,13 @@ def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolCont
     if text.startswith("/"):
         name, arguments = split_call(text)
         if name in commands:
-            return commands[name].expand(arguments, ctx)
+            expanded = commands[name].expand(arguments, ctx)
+            if "@" not in arguments or not ctx.user_types:
+                return expanded
+            more = tuple(template.mentioned_files(arguments, ctx, arguments, elsewhere=True))
+            if isinstance(expanded, ExpandedPrompt):
+                return expanded.replace(below=(*expanded.below, *more))
+            return "\n\n".join([expanded, *more])
     return template.with_files(text, ctx) if "@" in text else text
 
 
