@@ -182,6 +182,7 @@ class Repl(Dialogs):
             config, self.run_env, self._make_approver, self._warn,
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
+        agent.tool_context.user_types = True
         waiting = agent.restored.waiting if agent.restored else None
         return restore_mode(agent, config) if waiting is None or not waiting.saved else agent
 
