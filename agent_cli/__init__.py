@@ -5,45 +5,51 @@ Importing this package loads nothing: each name of the API is loaded when it is 
 
 from agent_cli.kernel.version import __version__ as __version__
 
-# The stable names, each with its module.
-_PLACES = {
-    "AgentSession": "agent_cli.shells.library.session", "open_agent": "agent_cli.shells.library.session",
-    "Config": "agent_cli.config.config", "Result": "agent_cli.shells.library.callbacks",
-    "SessionInUseError": "agent_cli.kernel.runtime.session", "UsageError": "agent_cli.kernel.run_environment",
-    "Approve": "agent_cli.kernel.decisions", "Defer": "agent_cli.kernel.decisions",
-    "EditedCall": "agent_cli.kernel.decisions",
-    "QuestionReply": "agent_cli.kernel.decisions",
-    "Reject": "agent_cli.kernel.decisions",
-    "AnswerRestarted": "agent_cli.kernel.events", "ApprovalRequested": "agent_cli.kernel.events",
-    "ApprovalResolved": "agent_cli.kernel.events", "Compacted": "agent_cli.kernel.events",
-    "Event": "agent_cli.kernel.events", "MessageAdded": "agent_cli.kernel.events",
-    "PlanChanged": "agent_cli.kernel.events",
-    "QuestionAnswered": "agent_cli.kernel.events", "QuestionAsked": "agent_cli.kernel.events",
-    "SubagentEvent": "agent_cli.kernel.events", "TextDelta": "agent_cli.kernel.events",
-    "ThinkingDelta": "agent_cli.kernel.events", "ToolFinished": "agent_cli.kernel.events",
-    "ToolProgress": "agent_cli.kernel.events", "ToolRequested": "agent_cli.kernel.events",
-    "ToolStarted": "agent_cli.kernel.events", "TurnFinished": "agent_cli.kernel.events",
-    "TurnStarted": "agent_cli.kernel.events", "UsageAdded": "agent_cli.kernel.events",
-    "Warned": "agent_cli.kernel.events",
-    "Denial": "agent_cli.kernel.results", "Diagnostics": "agent_cli.kernel.results",
-    "Usage": "agent_cli.kernel.results",
-    "Effect": "agent_tools.base", "Progress": "agent_tools.base", "Tool": "agent_tools.base",
-    "ToolContext": "agent_tools.base", "ToolError": "agent_tools.base", "ToolResult": "agent_tools.base",
-    "tool": "agent_tools.function_tool", "Value": "agent_tools.record", "to_json": "agent_tools.record",
-}  # fmt: skip
 TYPE_CHECKING = False  # importing typing takes longer than this whole module
+# The stable names. The front ends import them from here.
 __all__ = (
-    "AgentSession", "AnswerRestarted", "ApprovalRequested", "ApprovalResolved", "Approve", "Compacted", "Config",
-    "Defer", "Denial", "Diagnostics", "EditedCall", "Effect", "Event", "MessageAdded", "PlanChanged", "Progress",
-    "QuestionAnswered", "QuestionAsked", "QuestionReply", "Reject", "Result", "SessionInUseError", "SubagentEvent",
-    "TextDelta", "ThinkingDelta", "Tool", "ToolContext", "ToolError", "ToolFinished", "ToolProgress", "ToolRequested",
-    "ToolResult", "ToolStarted", "TurnFinished", "TurnStarted", "Usage", "UsageAdded", "UsageError", "Value",
-    "Warned", "open_agent", "to_json", "tool",
+    "MODES", "AgentSession", "Answer", "AnswerRestarted", "ApprovalRequested", "ApprovalResolved", "Approve",
+    "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer", "Denial",
+    "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached", "LiveSession",
+    "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked", "QuestionReply", "Reject",
+    "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError", "SessionStore", "SessionView",
+    "SubagentEvent", "Suspended", "TextDelta", "ThinkingDelta", "Tool", "ToolCall", "ToolContext", "ToolError",
+    "ToolFinished", "ToolMessage", "ToolProgress", "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished",
+    "TurnResult", "TurnStarted", "Usage", "UsageAdded", "UsageError", "UserDecision", "UserMessage", "Value",
+    "ViewChange", "Warned", "find_environment", "open_agent", "read_settings", "to_json", "tool",
 )  # fmt: skip
+_MODULES = {
+    "agent_cli.shells.library.session": "AgentSession open_agent",
+    "agent_cli.shells.library.callbacks": "Result",
+    "agent_cli.config.config": "Config",
+    "agent_cli.config.layers": "Layers",
+    "agent_cli.kernel.runtime.session": "Session",
+    "agent_cli.kernel.runtime.session_log": "SessionInUseError",
+    "agent_cli.kernel.runtime.environment": "find_environment read_settings",
+    "agent_cli.kernel.runtime.user_decision": "UserDecision",
+    "agent_cli.kernel.run_environment": "RunEnvironment UsageError",
+    "agent_cli.kernel.decisions": "Answer Approve Approver Asker Defer EditedCall QuestionReply Reject",
+    "agent_cli.kernel.events":
+        "AnswerRestarted ApprovalRequested ApprovalResolved Compacted Event MessageAdded PlanChanged "
+        "QuestionAnswered QuestionAsked SubagentEvent TextDelta ThinkingDelta ToolFinished ToolProgress "
+        "ToolRequested ToolStarted TurnFinished TurnStarted UsageAdded Warned",
+    "agent_cli.kernel.messages": "AssistantMessage ToolCall ToolMessage UserMessage",
+    "agent_cli.kernel.modes": "MODES Mode",
+    "agent_cli.kernel.results": "Complete Denial Diagnostics Failed Failure LimitReached Suspended TurnResult Usage",
+    "agent_cli.kernel.session.live": "LiveSession ViewChange",
+    "agent_cli.kernel.session.records": "SessionNotFoundError",
+    "agent_cli.kernel.session.store": "SessionStore",
+    "agent_cli.kernel.session.view": "SessionView",
+    "agent_cli.kernel.session.view_entries": "CallView",
+    "agent_tools.base": "Effect Progress Tool ToolContext ToolError ToolResult",
+    "agent_tools.function_tool": "tool",
+    "agent_tools.record": "Value to_json",
+}  # fmt: skip
 
 if TYPE_CHECKING:
     from agent_cli.config.config import Config
-    from agent_cli.kernel.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
+    from agent_cli.config.layers import Layers
+    from agent_cli.kernel.decisions import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject
     from agent_cli.kernel.events import (
         AnswerRestarted,
         ApprovalRequested,
@@ -66,22 +72,43 @@ if TYPE_CHECKING:
         UsageAdded,
         Warned,
     )
-    from agent_cli.kernel.results import Denial, Diagnostics, Usage
-    from agent_cli.kernel.run_environment import UsageError
-    from agent_cli.kernel.runtime.session import SessionInUseError
+    from agent_cli.kernel.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+    from agent_cli.kernel.modes import MODES, Mode
+    from agent_cli.kernel.results import (
+        Complete,
+        Denial,
+        Diagnostics,
+        Failed,
+        Failure,
+        LimitReached,
+        Suspended,
+        TurnResult,
+        Usage,
+    )
+    from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+    from agent_cli.kernel.runtime.environment import find_environment, read_settings
+    from agent_cli.kernel.runtime.session import Session
+    from agent_cli.kernel.runtime.session_log import SessionInUseError
+    from agent_cli.kernel.runtime.user_decision import UserDecision
+    from agent_cli.kernel.session.live import LiveSession, ViewChange
+    from agent_cli.kernel.session.records import SessionNotFoundError
+    from agent_cli.kernel.session.store import SessionStore
+    from agent_cli.kernel.session.view import SessionView
+    from agent_cli.kernel.session.view_entries import CallView
     from agent_cli.shells.library.callbacks import Result
     from agent_cli.shells.library.session import AgentSession, open_agent
     from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
     from agent_tools.function_tool import tool
     from agent_tools.record import Value, to_json
 else:
+    _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:
-        if name not in _PLACES:
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
 
-        return getattr(importlib.import_module(_PLACES[name]), name)
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_PLACES})
+        return sorted({*globals(), *_HOMES})

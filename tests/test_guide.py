@@ -62,7 +62,7 @@ ADDED = {
             r"(?s).*",
             '\n\n@slash("words", "count the words of the conversation")\n'
             "def _words(ctx: SlashContext, words: str) -> None:\n"
-            '    ctx.say(f"  {sum(len(str(m).split()) for m in ctx.agent.conversation.history):,} words.")\n',
+            '    ctx.say(f"  {sum(len(str(m).split()) for m in ctx.agent.history):,} words.")\n',
         ),
     },
     "a hook event": {

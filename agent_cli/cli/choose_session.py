@@ -6,15 +6,13 @@ import os
 import sys
 from collections.abc import Callable
 
+from agent_cli import RunEnvironment, SessionNotFoundError, SessionStore, UsageError, find_environment, read_settings
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.console import print_notice
 from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.transcripts import find_foreign
-from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.search import SeveralSessionsError, find_session, is_id_like
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten

@@ -8,27 +8,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli import (
+    MODES,
+    Approver,
+    Asker,
+    RunEnvironment,
+    Session,
+    SessionStore,
+    UsageError,
+    UserDecision,
+    find_environment,
+)
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice, print_warning
-from agent_cli.kernel.decisions import Approver, Asker, Level, is_approval
-from agent_cli.kernel.modes import MODES
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import check_mode, find_environment
+from agent_cli.kernel.decisions import Level, is_approval
+from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.pending import (
-    decide,
     load,
     pending_of,
     pending_sessions,
     project_store,
 )
-from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
+from agent_cli.kernel.runtime.user_decision import DecisionWord
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.kernel.session.records import WaitingTurn
 from agent_cli.kernel.session.search import is_id_like, root_of
-from agent_cli.kernel.session.store import SessionStore
 from agent_cli.kernel.session.summary import project_folders, session_files
 from agent_cli.shells.headless.output import SUSPENDED, USAGE
 from agent_cli.shells.headless.pending import decide_commands, headline, print_pending, report_expired
@@ -91,7 +96,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         return approver, asker
 
     config = session_config(options).replace(resume=target.session_id)
-    agent = open_session(config, target.run_env, answering, print_warning, as_saved="always")
+    agent = Session.open(config, target.run_env, answering, print_warning, as_saved="always")
     asked = headless_options(options, agent.settings).replace(
         structured=agent.structured, fails=fails[-1], progress=True
     )
@@ -174,11 +179,15 @@ def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[s
 
 
 def _decide(
-    agent: Agent, calls: tuple[str, ...], decision: PendingDecision, asked: HeadlessOptions, shown: Mapping[str, object]
+    agent: Session,
+    calls: tuple[str, ...],
+    decision: PendingDecision,
+    asked: HeadlessOptions,
+    shown: Mapping[str, object],
 ) -> int:
     """Decide pending calls, if they are the ones that were pending before the session was locked (`shown`)."""
     waiting = agent.restored.waiting if agent.restored else None
-    session_id = agent.header.session_id
+    session_id = agent.session_id
     now = _undecided_bindings(waiting)
     if any(shown.get(call) != what for call, what in now.items()) or (shown and waiting is None):
         return _report_decided(agent, now)
@@ -195,7 +204,7 @@ def _decide(
     if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
     # Everything is checked before anything is decided.
-    decide(agent, waiting, [_decision_about(agent, waiting, call, decision) for call in chosen])
+    agent.decide(waiting, [_decision_about(agent, waiting, call, decision) for call in chosen])
     if waiting.undecided:
         print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
         return SUSPENDED
@@ -210,12 +219,12 @@ def _undecided_bindings(waiting: WaitingTurn | None) -> dict[str, object]:
     return {i: requests.get(i, waiting.questions.get(i)) for i in waiting.undecided}
 
 
-def _report_decided(agent: Agent, now: Mapping[str, object]) -> int:
+def _report_decided(agent: Session, now: Mapping[str, object]) -> int:
     """Report that another process has already decided, and list what is pending now."""
     print_notice("Another process has decided this in the meantime; nothing was changed here.")
     if not now or agent.restored is None:
         return USAGE
-    print_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
+    print_pending(agent.session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
     return SUSPENDED
 
 
@@ -225,11 +234,11 @@ def _waiting_kind(waiting: WaitingTurn, call: str) -> str:
 
 
 def _choose_calls(
-    agent: Agent, waiting: WaitingTurn, undecided: tuple[str, ...], calls: tuple[str, ...], decision: PendingDecision
+    agent: Session, waiting: WaitingTurn, undecided: tuple[str, ...], calls: tuple[str, ...], decision: PendingDecision
 ) -> tuple[str, ...]:
     """Return the calls that the decision applies to. Raises UsageError, after listing the pending ones, if unclear."""
     assert agent.restored is not None
-    session_id = agent.header.session_id
+    session_id = agent.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
         print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
         raise UsageError(f"{escape_controls(wrong)} is not waiting in session {session_id}.")
@@ -250,10 +259,10 @@ def _choose_calls(
     raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
 
 
-def _decision_about(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> UserDecision:
+def _decision_about(agent: Session, waiting: WaitingTurn, call: str, decision: PendingDecision) -> UserDecision:
     """Return the decision about one call. Raises UsageError, with the command to use instead where there is one."""
     kind, word, text = _waiting_kind(waiting, call), decision.word, decision.text
-    short = project_store(agent.run_env).short(agent.header.session_id)
+    short = project_store(agent.run_env).short(agent.session_id)
     short += f" {call}" if len(waiting.undecided) > 1 else ""
     if kind == "approval" and word == "answer":
         raise UsageError(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
@@ -275,7 +284,7 @@ def _decision_about(agent: Agent, waiting: WaitingTurn, call: str, decision: Pen
     return UserDecision(call, "", word, text, **given)
 
 
-def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:
+def _check_writes(agent: Session, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:
     """Warn if the writes of a plan would be denied in the mode it continues in.
 
     Raises UsageError if no mode was chosen.
@@ -299,19 +308,19 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
     print_warning(f"warning: {why}")
 
 
-def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
+def _expire(agent: Session, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
     """Close a turn whose plan has expired: nothing runs and no model is called."""
-    claim_plan(project_store(agent.run_env).folder, agent.header.session_id)
-    agent.conversation.abandon(why)
+    claim_plan(project_store(agent.run_env).folder, agent.session_id)
+    agent.abandon(why)
     as_json = asked.output_format != "text"
-    return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)
+    return report_expired(agent.session_id, why, waiting, as_json=as_json, structured=asked.structured)
 
 
-def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
+def resume_waiting(agent: Session, asked: HeadlessOptions) -> int:
     """Run the turn of a reopened session to its end, with what was decided. Raises UsageError if it has ended."""
     restored = agent.restored
     turn = (restored.waiting or restored.interrupted) if restored is not None else None
-    session_id = agent.header.session_id
+    session_id = agent.session_id
     if restored is None or turn is None:
         raise UsageError(
             f"There is nothing to resume in session {session_id}: its last turn has ended. "
@@ -319,5 +328,5 @@ def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
         )
     claim_plan(project_store(agent.run_env).folder, session_id)
     if restored.waiting is None:
-        agent.conversation.pick_up()
+        agent.pick_up()
     return resume_headless(asked, agent, session_report(agent), turn.spent, turn.by_model)

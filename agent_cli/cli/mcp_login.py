@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 
+from agent_cli import RunEnvironment, UsageError
 from agent_cli.config.schema import McpServer
 from agent_cli.console import echo, print_notice, print_warning
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.browser_login import RedirectListener, can_open_browser, open_browser, read_pasted
 from agent_cli.kernel.runtime.mcp import approvals_of, logins_folder
 from agent_cli.mcp.approvals import may_start

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from agent_cli import UsageError, find_environment, read_settings
 from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice
 from agent_cli.extras.reports.files import check_target
 from agent_cli.git.patch import PatchCopy
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.shells.headless.output import FAILED
 
 

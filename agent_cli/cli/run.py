@@ -7,22 +7,30 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agent_cli import (
+    Approver,
+    Asker,
+    Defer,
+    Event,
+    Session,
+    SessionNotFoundError,
+    SessionStore,
+    Usage,
+    UsageError,
+    find_environment,
+    read_settings,
+)
 from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.decisions import Approver, Asker, Defer, answer_unattended, defer, deny, is_approval
+from agent_cli.kernel.decisions import answer_unattended, defer, deny, is_approval
 from agent_cli.kernel.engine.conversation import Conversation
-from agent_cli.kernel.events import Event
 from agent_cli.kernel.messages import pending_calls
-from agent_cli.kernel.results import Usage
-from agent_cli.kernel.run_environment import UsageError, is_dumb
-from agent_cli.kernel.runtime.agent import Agent
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.run_environment import is_dumb
 from agent_cli.kernel.runtime.models import NoAccessError
-from agent_cli.kernel.session.records import Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, close_stored_call, state_folder
+from agent_cli.kernel.session.records import Restored
+from agent_cli.kernel.session.store import close_stored_call, state_folder
 from agent_cli.knowledge.commands import split_call
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.headless.output import FAILED
@@ -46,9 +54,10 @@ with lazy_imports():
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
     from agent_cli.kernel.runtime import pending as runtime_pending  # only for sessions that wait
+    from agent_cli.kernel.runtime import session_commands
     from agent_cli.kernel.session import pending_plans
     from agent_cli.shells.headless import pending
-    from agent_cli.shells.host import callbacks, control_table, session_commands
+    from agent_cli.shells.host import callbacks, control_table
     from agent_cli.shells.host import session as host_session
     from agent_cli.shells.terminal import commands, line_input, repl, startup
     from agent_cli.shells.terminal.app import before
@@ -131,7 +140,7 @@ def run_host_session(options: RunOptions) -> int:
     run_env = find_environment(os.environ)
     approver, asker, fails = headless_approver(options.on_ask)
 
-    def on_open(agent: Agent) -> None:
+    def on_open(agent: Session) -> None:
         _answer_pending_plan(agent)
         _claim_pending_plan(agent)
         _reject_session_commands(agent)
@@ -175,10 +184,10 @@ def run_one_shot(options: RunOptions) -> int:
     embedded = Embedded(approves=tool is not None, mirror=print_mirrored)
     run_reports = reports.RunReports(options.report, run_env.env, str(run_env.root)) if options.report else None
     asked = headless_options(options, layers.settings()).replace(fails=fails, reports=run_reports)
-    built: list[Agent] = []
+    built: list[Session] = []
 
-    def begin() -> tuple[Agent, RunReport]:
-        agent = open_session(
+    def begin() -> tuple[Session, RunReport]:
+        agent = Session.open(
             config, run_env, lambda on_ask: (tool.approve if tool is not None else approver, asker), print_warning,
             layers=layers, check=_refuse_copy_if_waiting, embedded=embedded,
         )  # fmt: skip
@@ -222,14 +231,14 @@ class StillWaitingError(Exception):
         self.items = items
 
 
-def _answer_pending_plan(agent: Agent) -> None:
+def _answer_pending_plan(agent: Session) -> None:
     """Let the message answer a pending plan. Raises StillWaitingError if something else is pending."""
     waiting = agent.restored.waiting if agent.restored else None
     if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
         return
     if runtime_pending.is_deferred(waiting):
         return
-    session_id, conversation, ttl = agent.header.session_id, agent.conversation, agent.settings.plan_ttl
+    session_id, conversation, ttl = agent.session_id, agent, agent.settings.plan_ttl
     items = runtime_pending.pending_of(agent.restored)
     if any(item["kind"] != "plan" or "decided" in item for item in items):
         raise StillWaitingError(session_id, items, NOT_SENT)
@@ -262,7 +271,7 @@ def _refuse_copy_if_waiting(restored: Restored) -> None:
         raise StillWaitingError(restored.header.session_id, items, NOT_SENT)
 
 
-def _claim_pending_plan(agent: Agent) -> None:
+def _claim_pending_plan(agent: Session) -> None:
     """With `plan_review_fresh`, let the first message of a new session answer the project's pending plan."""
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
@@ -270,11 +279,11 @@ def _claim_pending_plan(agent: Agent) -> None:
     plan = pending_plans.claim_plan(store.folder)
     if plan is None:
         return
-    text = f"The plan was claimed by session {agent.header.session_id}."
+    text = f"The plan was claimed by session {agent.session_id}."
     close_stored_call(store, plan.session_id, plan.call_id, text)
     if not pending_plans.is_expired(plan.created, agent.settings.plan_ttl):
         request = plan_request(store, plan.session_id)
-        agent.conversation.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words, request))
+        agent.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words, request))
 
 
 def plan_request(store: SessionStore, session_id: str) -> str:
@@ -303,6 +312,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         input_format=options.input_format,
         partial=options.include_partial_messages,
         hook_events=options.include_hook_events,
+        subagent_text=options.forward_subagent_text,
         replay=options.replay_user_messages,
         verbose=options.verbose,
         structured=options.json_schema is not None,
@@ -314,11 +324,11 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
     )
 
 
-def session_report(agent: Agent) -> RunReport:
+def session_report(agent: Session) -> RunReport:
     """Return the session facts for the result and the first line of stream-json."""
     settings, run_env = agent.settings, agent.run_env
     return RunReport(
-        session_id=agent.header.session_id,
+        session_id=agent.session_id,
         model=agent.model.name,
         key_source=agent.model.key_source,
         cwd=str(run_env.cwd),
@@ -349,12 +359,12 @@ _HEADLESS_COMMANDS = ("context", "cost", "usage", "compact", "clear", "new", "re
 class OneShotSession:
     """The session of a one-shot run, for these commands."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Session) -> None:
         self.agent = agent
 
     @property
     def conversation(self) -> Conversation:
-        return self.agent.conversation
+        return self.agent
 
     def clear(self) -> None:
         """Explain that a run without -c or -r starts a new session."""
@@ -367,7 +377,7 @@ class OneShotSession:
         return f"{used.input:,} tokens in, {used.output:,} out; {used.cost_words}"
 
 
-def _run_command(agent: Agent, text: str, show: Callable[[Event], None]) -> str | None:
+def _run_command(agent: Session, text: str, show: Callable[[Event], None]) -> str | None:
     """Run a message that is a command of the session; return what to print, None if it is none."""
     name, _ = split_call(text)
     if not text.startswith("/") or name not in _HEADLESS_COMMANDS or name in agent.commands:
@@ -375,7 +385,7 @@ def _run_command(agent: Agent, text: str, show: Callable[[Event], None]) -> str 
     return session_commands.run_session_command(OneShotSession(agent), text, show)
 
 
-def _reject_session_commands(agent: Agent) -> None:
+def _reject_session_commands(agent: Session) -> None:
     """Refuse a message that names a slash command of sessions, or nearly an existing one, instead of sending it."""
 
     def check(text: str) -> str:
@@ -387,7 +397,7 @@ def _reject_session_commands(agent: Agent) -> None:
                 raise ToolError(f"Unknown command /{name}. Did you mean /{near}?")
         return text
 
-    agent.conversation.expanders.insert(0, check)
+    agent.expanders.insert(0, check)
 
 
 def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:

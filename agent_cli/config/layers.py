@@ -256,7 +256,7 @@ class Layers:
     def use_profile(self, name: str) -> None:
         """Merge the settings of [profiles.NAME]. Raises SettingsError.
 
-        The values of the setting `profile` (auto, default, small) are profiles, too, unless a group has that name.
+        The values of the setting `profile` are profiles, too, unless a group has that name.
         """
         if name in self.profiles:
             table, source, base, where = self.profiles[name]

@@ -155,6 +155,7 @@ def listed_items(value: object) -> list[str]:
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MAX_GIT_FILE_BYTES = 4096
+_MAX_PACKED_REFS_BYTES = 1 << 24
 _MAX_PROMPT_BYTES = 1 << 20
 
 
@@ -174,24 +175,45 @@ def prompt_folder() -> Path:
 
 def git_branch(root: Path) -> str:
     """Return the branch in HEAD, read without starting git; "" if there is none, or its name is invalid."""
+    return git_head(root)[0]
+
+
+def git_head(root: Path) -> tuple[str, str]:
+    """Return the branch in HEAD and its commit, read without starting git; "" for what is not found or invalid."""
     git = root / ".git"
     try:
         if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
-            pointer = (
-                read_regular(git, _MAX_GIT_FILE_BYTES)
-                .decode("utf-8", "replace")
-                .strip()
-                .removeprefix("gitdir:")
-                .strip()
-            )
-            git = root / pointer
-        head = read_regular(git / "HEAD", _MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
+            git = root / _git_line(git).removeprefix("gitdir:").strip()
+        head = _git_line(git / "HEAD")
     except (OSError, ValueError):
-        return ""
-    if not head.startswith("ref: "):
-        return f"detached at {head[:12]}" if set(head) <= set("0123456789abcdef") and head else ""
-    name = head.removeprefix("ref: refs/heads/")
-    return name if name.isprintable() and len(name) <= 250 and not set(" ~^:?*[\\") & set(name) else ""
+        return "", ""
+    if not head.startswith("ref: refs/"):
+        return (f"detached at {head[:12]}", head) if set(head) <= set("0123456789abcdef") and head else ("", "")
+    ref = head.removeprefix("ref: ")
+    name = ref.removeprefix("refs/heads/")
+    valid = name.isprintable() and len(name) <= 250 and not set(" ~^:?*[\\") & set(name) and ".." not in name
+    return (name, _commit_of(git, ref)) if valid else ("", "")
+
+
+def _commit_of(git: Path, ref: str) -> str:
+    """Return the commit of a branch; "" if there is none, or it is stored in another way."""
+    try:
+        common = git / _git_line(git / "commondir")
+    except (OSError, ValueError):
+        common = git
+    try:
+        commit = _git_line(common / ref)
+    except (OSError, ValueError):
+        try:
+            packed = read_regular(common / "packed-refs", _MAX_PACKED_REFS_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return ""
+        commit = next((line.partition(" ")[0] for line in packed.split("\n") if line.endswith(f" {ref}")), "")
+    return commit if set(commit) <= set("0123456789abcdef") else ""
+
+
+def _git_line(path: Path) -> str:
+    return read_regular(path, _MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
 
 
 def workspace_root(cwd: Path, home: Path | None) -> Path:

@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
+from agent_cli import Config, Layers, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, wrap_for_terminal
 from agent_cli.doctor.checks import (
@@ -39,8 +38,7 @@ from agent_cli.doctor.checks import (
     check_trust,
     check_workspace,
 )
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, memory_sources, read_settings
+from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.kernel.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
 from agent_cli.kernel.version import __version__

@@ -233,7 +233,7 @@ class ToolFinished(Value, tag="ToolFinished"):
 
 
 class FilesSeen(Value, tag="FilesSeen"):
-    """A message contained the whole text of files that it mentions; path to fingerprint."""
+    """A message contained the text of files that it mentions, or results told how files changed; path to mark."""
 
     seen: dict[str, str]
 

@@ -43,6 +43,7 @@ class AgentType(Value):
     missing_tools: tools that it names but that are unavailable.
     disallowed_tools: tools that it must not use.
     hooks: hooks that run while it works, as plain data.
+    read_only: it may change nothing; its commands only read.
     """
 
     name: str
@@ -54,3 +55,4 @@ class AgentType(Value):
     missing_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     hooks: tuple[dict[str, Any], ...] = ()
+    read_only: bool = False

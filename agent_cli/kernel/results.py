@@ -124,6 +124,8 @@ class Diagnostics(Value, tag="Diagnostics"):
 class Failure(Value, tag="Failure"):
     """Why the model could not continue: a kind of provider error with a sentence, or that a hook blocked the prompt.
 
+    A "price" is not known, so that a budget cannot be enforced.
+
     status: of the provider's HTTP answer; 0 if there was none.
     reducible: the provider refused the request for a reason that does not lie in its options or the account, so that
         it may take one that contains less.
@@ -133,7 +135,7 @@ class Failure(Value, tag="Failure"):
 
     kind: Literal[
         "auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed", "refused",
-        "script", "replay", "blocked",
+        "script", "replay", "blocked", "price",
     ]  # fmt: skip
     message: str
     retryable: bool = False
@@ -197,7 +199,7 @@ class Complete(Value, tag="Complete"):
 
     degraded: the model failed after tools had run; `text` is our own recap.
     plan_unfinished: the plan has open steps.
-    verified: which command checked the work last, and how it ended.
+    verified: which commands checked the work, and how they ended.
     """
 
     end: TurnEnd
@@ -306,6 +308,7 @@ class Spent(Value, tag="Spent"):
     actions: calls that were answered, in order.
     denied: calls that were refused, in order.
     check: the last command that verified the work.
+    checks: those before it that still say something about the work.
     changed_since: files changed after it.
     wrote: files changed at all.
     plan_touched: the plan was made, approved or changed in this turn.
@@ -325,6 +328,7 @@ class Spent(Value, tag="Spent"):
     actions: tuple[Action, ...] = ()
     denied: tuple[Denial, ...] = ()
     check: Check | None = None
+    checks: tuple[Check, ...] = ()
     changed_since: bool = False
     wrote: bool = False
     plan_touched: bool = False

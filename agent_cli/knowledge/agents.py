@@ -74,7 +74,8 @@ def read_agent_type(
     if model and (why := check_model(model)):
         raise AgentTypeError(f"{source}: model {model}: {why}")
     hooks = front_matter_hooks(table, source, within, problems)
-    return AgentType(name, description, body.strip(), tools, model, None, without, disallowed_tools, hooks)
+    plan = table.get("permissionMode") == "plan"
+    return AgentType(name, description, body.strip(), tools, model, None, without, disallowed_tools, hooks, plan)
 
 
 def _unread_lists(table: Mapping[str, Any], source: str) -> list[str]:
@@ -108,8 +109,9 @@ def agent_types_from(data: Mapping[str, Any], source: str, notes: list[str] | No
         if problems:
             raise AgentTypeError(problems[0])
         found[name] = AgentType(
-            name, description, table["prompt"], tools, model_of(table), None, without, disallowed_tools, hooks
-        )
+            name, description, table["prompt"], tools, model_of(table), None, without, disallowed_tools, hooks,
+            table.get("permissionMode") == "plan",
+        )  # fmt: skip
     return found
 
 

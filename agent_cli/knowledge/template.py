@@ -15,13 +15,13 @@ from typing import Any
 from agent_cli.config.prompts import read_allowed
 from agent_cli.hooks import PlainHooks
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
+from agent_tools.fs.encoding import count_lines, decode_text, split_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ExpandedPrompt, TurnOverrides
 from agent_tools.text import counted
 
 with lazy_imports():
-    from agent_tools.fs import files
+    from agent_tools.fs import files, read_state
 
 MAX_FILE_CHARS = 30_000
 MAX_TOTAL_CHARS = 90_000
@@ -41,7 +41,7 @@ _LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
     """Yield a block of text for each mentioned file, truncated if it is long. Images are attached instead.
 
-    A file whose whole text is in a block counts as read once a message contains the block: `ToolContext.read_in`.
+    What a block shows of a file counts as read once a message contains it: `ToolContext.mark_mentions_read`.
     """
     left = MAX_TOTAL_CHARS
     seen: set[str] = set()
@@ -52,12 +52,12 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
         seen.add(f"{name}{lines}")
         if "image" in ctx.input_modalities and _is_image(name):
             continue
-        content, mark = _content(name, lines, min(MAX_FILE_CHARS, left), ctx)
+        content, path, mark = _content(name, lines, min(MAX_FILE_CHARS, left), ctx)
         left -= len(content)
         shown = f' lines="{lines[0]}-{lines[1]}"' if lines else ""
         block = f'<file path="{name}"{shown}>\n{content}\n</file>'
         if mark:
-            ctx.mentioned[block] = (str(ctx.workspace.resolve(name)), mark)
+            ctx.mentioned[block] = (path, mark)
         yield block
 
 
@@ -125,27 +125,31 @@ def _open_path(name: str, ctx: ToolContext) -> str:
     return found if ctx.readable is None or ctx.readable(found.path) else ""
 
 
-def _content(name: str, lines: tuple[int, int] | None, limit: int, ctx: ToolContext) -> tuple[str, str]:
-    """Return a file's content to show, and its fingerprint if the content is complete."""
+def _content(name: str, lines: tuple[int, int] | None, limit: int, ctx: ToolContext) -> tuple[str, str, str]:
+    """Return a file's content to show, its path, and its mark for `ToolContext.seen`; "" for none."""
+    path = ctx.workspace.resolve(name)
     try:
-        data = ctx.workspace.read(ctx.workspace.resolve(name), MAX_FILE_BYTES)
+        data = ctx.workspace.read(path, MAX_FILE_BYTES)
     except ToolError as error:
-        return f"[{error}]", ""
+        return f"[{error}]", str(path), ""
     text = decode_text(data)
     if text is None:
-        return "[not a text file; reading it may show more]", ""
-    content = text.content
+        return "[not a text file; reading it may show more]", str(path), ""
+    content, every, seen = text.content, count_lines(text.content), lines
     if lines is not None:
-        every = split_lines(content)
-        content = "".join(every[lines[0] - 1 : lines[1]])
-        if lines[1] > len(every):
-            content += f"[the file has {counted(len(every), 'line')}]"
-    if len(content) <= limit:
-        return content.rstrip("\n"), "" if lines else fingerprint(data)
-    return (
-        f"{content[:limit]}\n[cut here, after {limit:,} of {len(content):,} characters; read the file for the rest]",
-        "",
-    )
+        content = "".join(split_lines(content)[lines[0] - 1 : lines[1]])
+        if lines[1] > every:
+            content += f"[the file has {counted(every, 'line')}]"
+            seen = lines[0], every
+    size, content = len(content), content if len(content) > limit else content.rstrip("\n")
+    if size > limit:
+        content = content[:limit]
+        first = lines[0] if lines else 1
+        seen = first, first + content.count("\n") - 1
+        content += f"\n[cut here, after {limit:,} of {size:,} characters; read the file for the rest]"
+    before = next((mark for of, mark in reversed(ctx.mentioned.values()) if of == str(path)), None)
+    mark = read_state.mark_of(path, data, text.content, ctx, None if seen is None else (seen,), before)
+    return content, str(path), mark
 
 
 _PLACEHOLDER = r"\$(ARGUMENTS\[\d\]|ARGUMENTS\b|[1-9](?!\d))"

@@ -1,8 +1,7 @@
 """All MCP servers of a session: started in the background; waiting for them and stopping them has a time limit.
 
 ToolSearch and UseTool give access to tools that are not in the requests, because their schemas would take too much of
-the window or their server started late: the tools in the requests stay the same, so that provider caches stay valid.
-Permissions are decided for the tool that UseTool names.
+the window or their server started late.
 
 Two more tools list and read the resources of servers, if any server has some. They have the names that models know from
 Claude Code.
@@ -11,7 +10,6 @@ Claude Code.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,10 +20,11 @@ from agent_cli.mcp.config import DeclaredServer
 from agent_cli.mcp.server import Loop, Server
 from agent_cli.mcp.server_state import ServerSettings
 from agent_cli.mcp.tools import McpTool, result_within, wait_for
-from agent_tools.base import Effect, Outcome, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Media, Note
 from agent_tools.text import counted, escape_controls, one_line, shorten
+from agent_tools.tool_search import FoundTool, ToolSearch, ToolSource, UseTool
 
 _MAX_LISTED = 500
 _FIELDS = ("uri", "name", "mimeType", "description")
@@ -126,148 +125,26 @@ READ_SCHEMA: dict[str, Any] = {
 }
 
 
-_DEFAULT_RESULTS = 5
-_MAX_NAMES_CHARS = 6_000
+class ServerTools(Value):
+    """The tools of the servers, for ToolSearch and UseTool."""
 
+    servers: Callable[[], Iterable[Server]]
+    find: Callable[[], dict[str, McpTool]]
 
-class ToolSearchArgs(Value):
-    """The arguments of ToolSearch."""
+    def found(self) -> dict[str, FoundTool]:
+        return {name: FoundTool(t, t.offer.name, t.offer.description) for name, t in self.find().items()}
 
-    query: Annotated[str, "Words of the task, or select: and names of tools with commas between"]
-    max_results: Annotated[int, "How many tools to show"] = _DEFAULT_RESULTS
-
-
-class ToolSearch(Tool[ToolSearchArgs]):
-    """Finds tools of MCP servers by words and shows how to call them."""
-
-    name = "ToolSearch"
-    reaches_servers = True
-    Args = ToolSearchArgs
-
-    def __init__(self, servers: Callable[[], Iterable[Server]], find: Callable[[], dict[str, McpTool]]) -> None:
-        self._servers = servers
-        self._find = find
-
-    def schema(self) -> dict[str, Any]:
-        return SEARCH_SCHEMA
-
-    def dynamic_description(self, ctx: ToolContext) -> str:
-        """Return the names of the tools that can be found, up to a limit."""
+    def listed(self) -> list[str]:
         lines = []
-        room = _MAX_NAMES_CHARS
-        for server in self._servers():
-            if server.status in ("disabled", "unapproved"):
-                continue
-            names = ", ".join(offer.name for offer in server.tools.values())
-            listed = names or ("still starting" if server.status in ("starting", "waiting") else "not running")
-            line = shorten(f"{server.name}: {listed}", max(80, min(room, 1_500)))
-            room -= len(line)
-            lines.append(line)
-        return "MCP servers and their tools:\n" + "\n".join(lines)
+        for server in self.servers():
+            if server.status not in ("disabled", "unapproved"):
+                names = ", ".join(offer.name for offer in server.tools.values())
+                state = "still starting" if server.status in ("starting", "waiting") else "not running"
+                lines.append(f"MCP server {server.name}: {names or state}")
+        return lines
 
-    def effects(self, args: ToolSearchArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("state"),)
-
-    def summary(self, args: ToolSearchArgs, ctx: ToolContext) -> str:
-        return f"Find tools: {shorten(args.query, 80)}"
-
-    def run(self, args: ToolSearchArgs, ctx: ToolContext) -> Outcome:
-        found = self._found(args.query, max(1, min(args.max_results, 20)))
-        starting = [s.name for s in self._servers() if s.status == "starting"]
-        late = f"\nStill starting: {', '.join(starting)}." if starting else ""
-        if not found:
-            known = ", ".join(f"{s.name} ({counted(len(s.tools), 'tool')})" for s in self._servers())
-            return ToolResult(f"No tool matches. Available: {known}.{late}", Note("nothing found"))
-        blocks = [
-            f"{tool.name}\n{tool.offer.description}\narguments: {json.dumps(tool.offer.schema, ensure_ascii=False)}"
-            for tool in found
-        ]
-        text = "\n\n".join(blocks) + f"\n\nCall one with UseTool.{late}"
-        return ToolResult(text, Note(", ".join(t.name for t in found)))
-
-    def _found(self, query: str, limit: int) -> list[McpTool]:
-        tools = self._find()
-        if query.startswith("select:"):
-            wanted = [name.strip() for name in query.removeprefix("select:").split(",")]
-            return [t for t in tools.values() if t.name in wanted or t.offer.name in wanted][:limit]
-        words = set(_words(query))
-
-        def score(tool: McpTool) -> int:
-            name, described = set(_words(tool.name)), set(_words(tool.offer.description))
-            near = sum(any(w in n or n in w for n in name) for w in words if len(w) > 2)
-            return 6 * len(words & name) + 2 * near + len(words & described)
-
-        ranked = sorted(((score(t), t.name) for t in tools.values()), key=lambda pair: (-pair[0], pair[1]))
-        return [tools[name] for points, name in ranked if points][:limit]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", text).lower())
-
-
-class UseToolArgs(Value):
-    """The arguments of UseTool."""
-
-    tool: Annotated[str, "The name of the tool, as ToolSearch shows it"]
-    arguments: Annotated[dict[str, Any], "Its arguments"] = {}  # noqa: RUF012 - never changed
-
-
-class UseTool(Tool[UseToolArgs]):
-    """Calls a tool of an MCP server by name."""
-
-    name = "UseTool"
-    reaches_servers = True
-    Args = UseToolArgs
-
-    def __init__(self, find: Callable[[], dict[str, McpTool]]) -> None:
-        self._find = find
-
-    def schema(self) -> dict[str, Any]:
-        return USE_SCHEMA
-
-    def resolve_target(self, args: UseToolArgs, ctx: ToolContext) -> tuple[Tool[Any], Any]:
-        tools = self._find()
-        tool: Tool[Any] | None = tools.get(args.tool)
-        if tool is None:
-            import difflib
-
-            near = difflib.get_close_matches(args.tool, tools, 3, 0.5)
-            hint = f"Did you mean {', '.join(near)}?" if near else "Find it with ToolSearch."
-            raise ToolError(f"Unknown tool {args.tool!r}. {hint}")
-        return tool, tool.read(args.arguments)
-
-    def wrap_call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
-        # An unknown name gets an error that says how to find tools.
-        return {"tool": name, "arguments": arguments} if name.startswith("mcp__") or name in self._find() else None
-
-    def effects(self, args: UseToolArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("call", args.tool),)
-
-    def summary(self, args: UseToolArgs, ctx: ToolContext) -> str:
-        return f"Use {shorten(args.tool, 80)}"
-
-    def run(self, args: UseToolArgs, ctx: ToolContext) -> Outcome:
-        tool, inner = self.resolve_target(args, ctx)
-        return tool.run(inner, ctx)
-
-
-# As pydantic would generate them; written by hand, since these tools are not part of the generated schemas.
-SEARCH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "description": "Words of the task, or select: and names with commas between"},
-        "max_results": {"type": "integer", "description": "How many tools to show", "default": _DEFAULT_RESULTS},
-    },
-    "required": ["query"],
-}
-USE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "tool": {"type": "string", "description": "The name of the tool, as ToolSearch shows it"},
-        "arguments": {"type": "object", "description": "Its arguments", "additionalProperties": True},
-    },
-    "required": ["tool"],
-}
+    def starting(self) -> list[str]:
+        return [server.name for server in self.servers() if server.status == "starting"]
 
 
 # All servers are stopped within this time.
@@ -293,6 +170,7 @@ class Servers:
         self._changed: Callable[[], None] = lambda: None
         self._offered: Callable[[str], bool] = lambda name: True
         self._setup = setup
+        self._more: tuple[ToolSource, ...] = ()
         self.all = {f.name: self._make(f, f.server.disabled or f.name in off) for f in found}
 
     def _make(self, found: DeclaredServer, off: bool = False) -> Server:
@@ -301,12 +179,15 @@ class Servers:
     def _on_change(self) -> None:
         self._changed()
 
-    def join(self, *, offered: Callable[[str], bool], changed: Callable[[], None]) -> None:
+    def join(
+        self, *, offered: Callable[[str], bool], changed: Callable[[], None], more: Iterable[ToolSource] = ()
+    ) -> None:
         """Let a session use the servers.
 
         offered: returns whether a tool may be used at all. changed: called, on any thread, when the offers change.
+        more: other tools that ToolSearch finds.
         """
-        self._offered, self._changed = offered, changed
+        self._offered, self._changed, self._more = offered, changed, tuple(more)
 
     def start(self, after: float = 0.0, *, needed: bool = False) -> None:
         """Start all servers that may start, without waiting.
@@ -398,7 +279,8 @@ class Servers:
         return [*tools, *(self._finders() if late else [])]
 
     def _finders(self) -> list[Tool[Any]]:
-        return [ToolSearch(self.all.values, self.tools), UseTool(self.tools)]
+        sources = (*self._more, ServerTools(self.all.values, self.tools))
+        return [ToolSearch(*sources), UseTool(*sources)]
 
     def take_notifications(self) -> list[str]:
         """Return and clear the pending notifications for the user; each is a sentence."""

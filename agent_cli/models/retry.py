@@ -1,4 +1,4 @@
-"""Retries, and the choice between OpenAI's two protocols: clients that wrap a client.
+"""Retries, the choice between OpenAI's two protocols, and reported costs: clients that wrap a client.
 
 A failed call is repeated only if the failure may be temporary, after a wait: the one that the provider asks for, or
 exponential backoff with full jitter, so that many clients do not return at once. Nothing in an answer takes effect
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from random import random as chance
 
 from agent_cli.kernel.results import Failure
-from agent_cli.models.base import Chunk, ModelClient, ModelError, Notice, Request, Restarted
+from agent_cli.models.base import Chunk, ModelClient, ModelError, Notice, Request, Restarted, UsageChunk
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 
@@ -74,6 +74,28 @@ class ProtocolFallbackClient:
         if self._responses:
             return error.status in _NOT_HERE and "has no model named" not in message
         return error.failure.kind == "bad_request" and errors.RESPONSES_API in message.lower()
+
+
+class ReportedCostClient:
+    """Fails after an answer of `client` that came without its cost. why: the message of that failure."""
+
+    def __init__(self, client: ModelClient, why: str) -> None:
+        self._client = client
+        self._why = why
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `ModelClient`."""
+        reported = False
+        for chunk in self._client.stream(request, cancel):
+            reported = reported or (isinstance(chunk, UsageChunk) and chunk.usage.cost > 0)
+            yield chunk
+        if not reported:
+            raise ModelError(Failure("price", self._why))
+
+    def close(self) -> None:
+        """Close the idle connections of the client, if it has any."""
+        if (close := getattr(self._client, "close", None)) is not None:
+            close()
 
 
 MAX_WAIT_SECONDS = 120.0

@@ -117,6 +117,7 @@ class Policy:
     state: directory of this program's own state.
     answered: a user can answer a question, now or later.
     no_bypass: treat the mode bypassPermissions as default, wherever it is set.
+    restricted: nothing outside the workspace is read or written, and no rule allows writing protected files.
     """
 
     def __init__(
@@ -133,7 +134,9 @@ class Policy:
         state: Path | None = None,
         answered: bool = True,
         no_bypass: bool = False,
+        restricted: bool = False,
     ) -> None:
+        self._restricted = restricted
         self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
@@ -346,9 +349,14 @@ class Policy:
 
     def is_pure_read(self, command: str) -> bool:
         """Return True if a command is known to change nothing, the directory of the next command included."""
+        evaluator = self._evaluated(command)
+        return evaluator.reads_only and not evaluator.moves
+
+    def _evaluated(self, command: str) -> CommandEvaluator:
+        """Return what is known of a command without any rule."""
         evaluator = self._evaluate(Matcher((), self._start, Path(self._home or "/")), command)
         evaluator.verdicts()
-        return evaluator.reads_only and not evaluator.moves
+        return evaluator
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> explain.ApprovalFacts:
         """Return the facts to show with an approval request; none if no user will see it."""
@@ -442,9 +450,8 @@ class Policy:
         if effect.kind == "run":
             # A command is evaluated as a command, no matter which tool runs it.
             return self._command(matcher, effect.target)
-        verdict = with_mode(
-            decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
-        )
+        found = decide_path(matcher, self._workspace, effect, tool, restricted=self._restricted)
+        verdict = with_mode(found, self.mode, effect.kind, self._workspace)
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, final=verdict.final)
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
@@ -464,6 +471,9 @@ class Policy:
             return Decision(Level.ASK, why, "default", "", tuple(found))
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
+        elif answer.level is Level.DENY and answer.by == "mode" and self.mode == "plan" and len(found) > 1:
+            changing = next((v.text for v in found if not self._evaluated(v.text).reads_only), "")
+            reason = f"{answer.reason}: {changing}" if changing else reason
         if answer.level is Level.ASK and (why := self._leaves_sandbox(evaluator)):
             reason = f"{reason}; it runs outside the sandbox because it {why}"
         elif answer.level is Level.ASK and answer.reason.startswith("runs a command"):

@@ -35,7 +35,7 @@ def test_list_as_json_has_the_schemas(work: Path) -> None:
 
 def test_a_read_needs_no_permission(work: Path) -> None:
     done = agent(["tools", "run", "Read", '{"file_path": "a.txt"}'], work)
-    assert (done.returncode, done.stdout) == (0, "     1\tone\n     2\ttwo\n")
+    assert (done.returncode, done.stdout) == (0, "1\tone\n2\ttwo\n")
 
 
 def test_arguments_from_standard_input(work: Path) -> None:
@@ -56,7 +56,7 @@ def test_hooks_look_at_the_call_and_may_refuse_it(work: Path) -> None:
     assert "was refused by a hook: not this" in done.stderr
     (home / ".agentrc").write_text(f"{hook}'exit 1'\n")
     done = agent(["tools", "run", "Read", '{"file_path": "a.txt"}'], work)
-    assert (done.returncode, done.stdout) == (0, "     1\tone\n     2\ttwo\n")
+    assert (done.returncode, done.stdout) == (0, "1\tone\n2\ttwo\n")
     assert "exited with 1, which blocks nothing" in done.stderr
 
 

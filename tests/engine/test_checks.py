@@ -192,7 +192,7 @@ def test_a_failure_that_a_pipe_hides_is_reported_to_the_model_and_on_the_screen(
     [shown] = [e.display for e in world.of(ToolFinished)]
     assert shown.exit_code == 0 and shown.failed
     assert shown.note.endswith("; pytest in the pipe: exit code 1")
-    assert any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
+    assert any("a check that you ran and that failed" in m.text for m in world.history if isinstance(m, UserMessage))
 
 
 @pytest.mark.parametrize(
@@ -208,17 +208,30 @@ def test_a_check_that_another_program_fails_is_not_hidden_by_one_that_passes(roo
     failing.write_text("#!/bin/sh\nexit 1\n")
     tools.write_text("0\n")
     lines = ("pytest", "ruff check .", "mypy | cat")
-    assert check(world_with(root, *(call("Bash", command=c) for c in lines))) == "`pytest` failed (exit 1)"
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`ruff check .`, `mypy | cat` passed; `pytest` failed (exit 1)"
     (root / "bin" / "python3").write_text("#!/bin/sh\nexit 0\n")
     lines = ("pytest", "ruff check .", "python3 -m pytest tests")
     verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
-    assert verified == "`python3 -m pytest tests` passed"
+    assert verified == "`ruff check .`, `python3 -m pytest tests` passed; `pytest` failed (exit 1)"
+    lines = ("pytest -x tests/test_a.py", "ruff check .", "python3 -m pytest -q tests 2>&1 | tail -5")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`ruff check .`, `python3 -m pytest -q tests 2>&1 | tail -5` passed"
+
+
+def test_a_part_that_passes_does_not_hide_that_the_whole_failed(root: Path, tools: Path) -> None:
+    (root / "bin" / "pytest").write_text('#!/bin/sh\n[ "$1" = tests/test_b.py ]\n')
+    lines = ("pytest tests", "pytest tests/test_b.py")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`pytest tests/test_b.py` passed; `pytest tests` failed (exit 1)"
 
 
 def test_a_program_that_is_missing_is_no_failure_to_look_into(root: Path, tools: Path) -> None:
     world = world_with(root, call("Bash", command="no-such-folder/pytest -q"))
     assert check(world) == "`no-such-folder/pytest -q` could not run (exit 127)"
-    assert not any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
+    assert not any(
+        "a check that you ran and that failed" in m.text for m in world.history if isinstance(m, UserMessage)
+    )
     tools.write_text("1\n")
     failing = world_with(root, call("Bash", command="pytest"), call("Bash", command="no-such-folder/mypy"))
     assert check(failing) == "`pytest` failed (exit 1)"
@@ -314,9 +327,40 @@ def test_an_answer_that_names_the_failure_needs_no_reminder(root: Path, tools: P
     result = world.turn()
     assert isinstance(result, Complete)
     assert result.text == ("Whole answer: it fails." if asked else answer)
-    reminders = [m.text for m in world.history if isinstance(m, UserMessage) and "The last check you ran" in m.text]
+    reminders = [
+        m.text for m in world.history if isinstance(m, UserMessage) and "a check that you ran and that failed" in m.text
+    ]
     assert len(reminders) == asked
     assert all("give your whole answer again" in text for text in reminders)
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        ("ruff still reports 2 errors.", "`pytest` failed (exit 1)"),
+        ("pytest and ruff fail.", ""),
+        ("Both checks fail, as before.", ""),
+        ("Done.", "`pytest` failed (exit 1); `ruff check .` failed (exit 1)"),
+    ],
+)
+def test_of_several_failed_checks_those_that_the_answer_leaves_out_are_asked_about(
+    root: Path, tools: Path, answer: str, asked: str
+) -> None:
+    tools.write_text("1\n")
+    runs = [call("Bash", command=line) for line in ("pytest", "ruff check .")]
+    world = World(root, [{"calls": runs}, {"text": answer}, {"text": "All of it fails."}], mode="bypassPermissions")
+    world.deps.context.env["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    assert check(world) == "`pytest` failed (exit 1); `ruff check .` failed (exit 1)"
+    reminders = [m.text for m in world.history if isinstance(m, UserMessage) and "does not mention" in m.text]
+    assert len(reminders) == bool(asked) and all(f"that failed: {asked}. Find" in text for text in reminders)
+
+
+def test_a_check_that_passed_before_a_change_is_not_named_beside_a_later_one(root: Path, tools: Path) -> None:
+    tools.write_text("0\n")
+    lines = [call("Bash", command="pytest"), call("Write", file_path="a.py", content="x = 1\n")]
+    assert check(world_with(root, *lines)) == "`pytest` passed, but files were changed after it"
+    (root / "a.py").unlink()
+    assert check(world_with(root, *lines, call("Bash", command="ruff check ."))) == "`ruff check .` passed"
 
 
 LONG = "I changed the limit in three places: parser, writer and tables. All callers follow, and everything works now."

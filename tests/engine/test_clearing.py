@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def test_a_window_that_nobody_knows_is_taken_for_128000(tmp_path: Path) -> None:
 
 def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 250)
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this long line\n" * 250)
     todo = call("TodoWrite", todos=[{"content": "a step " * 200, "status": "in_progress"}])
     first = [todo, call("Read", file_path="f0.txt"), printing(0, "; false")]
     world, model = world_with(tmp_path, *first, *map(printing, range(1, 13)), plan_nudges=0, plan_reminder=0)
@@ -109,24 +110,24 @@ def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:
     assert [SIZE * 0.75 <= m.tokens_before < SIZE * 0.85 for m in world.of(Compacted)] == [True]
     last = results(model.requests[-1])
     assert not last[0].startswith(CLEARED)
-    assert last[1] == f"{CLEARED}250 lines of Read. Read the file again if you need it.]"
+    assert last[1] == f"{CLEARED}250 lines of Read f0.txt. Read the file again if you need it.]"
     assert last[2].startswith(f"{CLEARED}201 lines of Bash. All of it is in /")
 
 
 def test_a_file_whose_text_was_cleared_is_shown_again(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 300)
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this long line\n" * 300)
     reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
     _, model = world_with(tmp_path, *reads[:3], reads[0], *reads, reads[0])
     found = results(model.requests[-1])
-    assert found[3].startswith("Skipped: unchanged since round 1")
+    assert found[3].startswith("Skipped: unchanged since your last ")
     assert found[0].startswith(CLEARED)
-    assert "file 0 has this line" in found[-1]
+    assert "file 0 has this long line" in found[-1]
 
 
 def test_a_file_whose_text_was_cleared_is_read_again_before_it_is_replaced(tmp_path: Path) -> None:
     for number in range(12):
-        (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of file {number}\n" for n in range(300)))
+        (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of the file {number}\n" for n in range(300)))
     reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
     edit = call("Edit", file_path="f0.txt", old_string="line 7 of", new_string="line seven of")
     writes = [call("Write", file_path=f"f{n}.txt", content="x\n") for n in (0, 11)]
@@ -136,6 +137,39 @@ def test_a_file_whose_text_was_cleared_is_read_again_before_it_is_replaced(tmp_p
     assert found[0].startswith(CLEARED)
     assert "has 300 lines, and lines 1-" in found[13] and "were not shown" in found[13]
     assert found[12].startswith("Edited") and found[14].startswith("Wrote") and found[16].startswith("Wrote")
+
+
+def test_the_oldest_are_cleared_first_and_no_more_than_needed(tmp_path: Path) -> None:
+    world, model = world_with(tmp_path, *map(printing, range(12)))
+    last = [text.startswith(CLEARED) for text in results(model.requests[-1])]
+    assert last == sorted(last, reverse=True) and 3 < sum(last) < 8
+    [made] = world.of(Compacted)
+    assert SIZE * 0.25 < made.tokens_after < SIZE * 0.3
+
+
+@pytest.mark.parametrize("look", [
+    call("Read", file_path="number.py"), call("Bash", command="cat number.py"),
+    call("Bash", command="sed -n 1,250p number.py"),
+])  # fmt: skip
+def test_in_a_small_window_what_was_read_a_round_ago_can_still_be_edited(tmp_path: Path, look: dict[str, Any]) -> None:
+    """The source, then long test runs that fail: the older ones go, the source stays."""
+    (tmp_path / "number.py").write_text("".join(f"def f{n}(): return {n}\n" for n in range(250)))
+    os.utime(tmp_path / "number.py", (1_700_000_000, 1_700_000_000))
+    edit = call("Edit", file_path="number.py", old_string="f7(): return 7\n", new_string="f7(): return 8\n")
+    runs = [[printing(10 * n + m, "; false") for m in range(3)] for n in range(5)]
+    rounds = [[look], *runs, [edit]]
+
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        return {"calls": rounds[number]} if number < len(rounds) else {"text": "Done."}
+
+    model = NarrowModel(answer, 10 * SIZE, bytes_per_token=3.5)
+    world = World(tmp_path, [], allow=("Bash", "Edit"))
+    world.deps = world.deps.replace(client=model)
+    world.turn(context_window=30_000, clear_at=STEPS)
+    assert [event.trigger for event in world.of(Compacted)] == ["clear"]
+    found = results(model.requests[-1])
+    assert "def f249(): return 249" in found[0] and found[1].startswith(CLEARED)
+    assert found[-1].startswith("Edited number.py")
 
 
 def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:

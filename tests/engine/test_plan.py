@@ -71,25 +71,52 @@ def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:
     assert [e.attempt for e in world.of(PlanContinued)] == [1, 2]
 
 
-@pytest.mark.parametrize(("attended", "requests"), [(True, 1), (False, 2)])
-def test_an_answer_without_a_call_ends_the_nudging(root: Path, attended: bool, requests: int) -> None:
-    """A model that answers an approved plan with words only says no more when it is asked five times."""
+@pytest.mark.parametrize("attended", [True, False])
+def test_an_approved_plan_is_continued_up_to_the_setting(root: Path, attended: bool) -> None:
     replies = [{"calls": [PLAN]}, *[{"text": "ok"}] * 9]
     world = World(root, replies, mode="plan", attended=attended, asker=answers(QuestionReply("approve")))
     result = world.turn("plan it")
     assert isinstance(result, Complete)
     assert result.plan_unfinished
-    assert len(nudges(world)) == requests
+    assert len(nudges(world)) == 5
     world.turn("something else: two words")
-    assert len(nudges(world)) == requests
+    assert len(nudges(world)) == 5
 
 
-def test_work_between_the_answers_renews_the_nudges(root: Path) -> None:
+def test_only_progress_renews_the_nudges(root: Path) -> None:
     look = {"calls": [call("Glob", pattern="*")]}
-    replies = [{"calls": [OPEN]}, {"text": "a"}, look, {"text": "b"}, look, {"text": "c"}, {"text": "d"}]
-    world = World(root, replies, attended=True)
-    world.turn()
-    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2, 3]
+    replies = [{"calls": [OPEN]}, {"text": "a"}, look, {"text": "b"}, {"calls": [HALF]}, {"text": "c"}, {"text": "d"}]
+    world = World(root, [*replies, {"text": "e"}], attended=True)
+    world.turn(plan_nudges=2)
+    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("attended", [True, False])
+@pytest.mark.parametrize(
+    ("text", "final"),
+    [
+        ("The rest is blocked by the missing database.", True),
+        ("I'm stuck: the server does not start.", True),
+        ("I cannot continue without the API key.", True),
+        ("The migration can't be run here: there is no network.", True),
+        ("I stopped after step one, as the tests are red.", True),
+        ("Step two needs your approval.", True),
+        ("I will wait for your decision.", True),
+        ("I left step two open: it would delete data.", True),
+        ("Only step one, as you asked.", True),
+        ("That was step one.", False),
+        ("Fixed the deadlock in `block_on`; continuing.", False),
+        ("The cache no longer stops the writer.", False),
+        ("The parser cannot read old files. Next I add a test.", False),
+        ("All done.", False),
+    ],
+)
+def test_an_answer_that_names_what_blocks_or_why_it_stops_is_final(
+    root: Path, text: str, final: bool, attended: bool
+) -> None:
+    world = World(root, [{"calls": [OPEN]}, {"text": text}, {"text": "I stopped here."}], attended=attended)
+    assert isinstance(world.turn(), Complete)
+    assert len(nudges(world)) == (not final)
 
 
 def test_a_pause_does_not_give_new_nudges(root: Path) -> None:
@@ -206,10 +233,12 @@ def test_done_over_a_failing_check_is_questioned_once(root: Path) -> None:
     assert isinstance(result, Complete)
     assert result.text.startswith("It fails")
     assert result.verified == "`make test` failed (exit 2)"
-    assert sum("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage)) == 1
+    assert (
+        sum("a check that you ran and that failed" in m.text for m in world.history if isinstance(m, UserMessage)) == 1
+    )
     # Without it the two answers would stand on the screen as one.
     assert [e.text for e in world.of(Noted)] == [
-        "The last check failed: `make test` (exit 2); asking the model about it."
+        "The answer does not mention a failed check: `make test` (exit 2); asking the model about it."
     ]
 
 

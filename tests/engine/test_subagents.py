@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_cli.kernel.decisions import Approve, Defer, Reject
 from agent_cli.kernel.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
 from agent_cli.kernel.results import Complete, LimitReached, Limits, Suspended, Usage
@@ -33,7 +35,7 @@ def test_a_sub_agent_works_by_itself_and_reports_once(root: Path) -> None:
     asked = models.nested.requests[0]
     assert "You are a sub-agent that explores" in asked.system
     assert asked.system.endswith("# Environment\nhere")
-    assert {t.name for t in asked.tools} == {"Read", "Grep", "Glob", "LS"}
+    assert {t.name for t in asked.tools} == {"Read", "Grep", "Glob", "LS", "Bash"}
     assert len(world.history) == 4
     wrapped = [e.event for e in world.of(SubagentEvent) if isinstance(e.event, MessageAdded)]
     assert len(wrapped) == 4
@@ -45,10 +47,23 @@ def test_unknown_types_are_named_errors(root: Path) -> None:
 
 
 def test_a_type_without_a_tool_cannot_call_it(root: Path) -> None:
-    nested = [{"calls": [RUN]}, {"text": "I may not.", "expect": "There is no tool named 'Bash'"}]
-    world, _ = story(root, [{"calls": [task("explore")]}, {"text": "Ok."}], nested, mode="bypassPermissions")
+    nested = [{"calls": [call("Write", file_path="log", content="x")]},
+              {"text": "I may not.", "expect": "There is no tool named 'Write'"}]  # fmt: skip
+    parent = [{"calls": [task("explore")]}, {"text": "Ok.", "expect": "I may not."}]
+    world, _ = story(root, parent, nested, mode="bypassPermissions")
     assert isinstance(world.turn(), Complete)
     assert not (root / "log").exists()
+
+
+@pytest.mark.parametrize("kind", ["explore", "plan"])
+def test_the_shell_of_a_type_that_only_reads_only_reads(root: Path, kind: str) -> None:
+    looks = [call("Bash", command="wc -l a.txt"), RUN]
+    nested = [{"calls": looks}, {"text": "One line.", "expect": "1 a.txt"}]
+    parent = [{"calls": [task(kind)]}, {"text": "Ok.", "expect": "One line."}]
+    world, models = story(root, parent, nested, mode="bypassPermissions")
+    assert isinstance(world.turn(), Complete)
+    assert not (root / "log").exists()
+    assert "Not run: you only read here" in models.nested.requests[1].messages[-1].text
 
 
 def test_its_questions_reach_the_person_and_its_budget_is_the_parents(root: Path) -> None:

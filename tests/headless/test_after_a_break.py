@@ -122,6 +122,44 @@ def test_going_back_to_an_earlier_commit_is_told(work: Path) -> None:
     assert "first" in told(work) and "HEAD is before it" in told(work)
 
 
+def test_all_is_told_in_one_message_with_what_changed_in_the_files(work: Path) -> None:
+    mine = call("Edit", file_path="b.py", old_string="1", new_string="2")
+    run(work, "--allowedTools", "Edit", "read", replies=[READ, {"calls": [mine]}, {"text": "ok"}])
+    git(work, "add", "-A")
+    git(work, "commit", "-m", "mine")
+    git(work, "checkout", "-q", "-b", "other")
+    for name, text in (("a.py", "a = 5\n"), ("b.py", "b.py = 2\nmore = 1\n")):
+        edit(work / name, text)
+    run(work, "-c", "--permission-mode", "acceptEdits", "and?", replies=[{"text": "ok"}])
+    text = told(work)
+    assert "Branch: other (it was main)\nLast commit: " in text and "Status: 2 changed files:\n M a.py\n M b.py" in text
+    assert "a.py (+1 -1):\n@@ -1 +1 @@\n-a.py = 1\n+a = 5\n" in text
+    assert "b.py (+1 -0):\n@@ -1 +1,2 @@\n b.py = 2\n+more = 1\n" in text
+    assert "\nPermission mode now: acceptEdits: " in text
+    assert text.count("<session_change>") == 1
+
+
+@pytest.mark.parametrize("change", ["a = 5\n", "b = 1\n" * 200])
+def test_a_difference_that_was_told_whole_is_read(work: Path, change: str) -> None:
+    """Also by a session that is resumed once more."""
+    run(work, "read", replies=[READ, {"text": "ok"}])
+    edit(work / "a.py", change)
+    run(work, "-c", "and?", replies=[{"text": "ok"}])
+    write = call("Write", file_path="a.py", content="a = 6\n")
+    run(work, "-c", "--allowedTools", "Write", "go", replies=[{"calls": [write]}, {"text": "ok"}])
+    assert (work / "a.py").read_text() == ("a = 6\n" if len(change) < 99 else change)
+
+
+def test_the_difference_of_a_file_that_the_model_saw_in_part_comes_from_git(work: Path) -> None:
+    part = call("Read", file_path="a.py", limit=2)
+    (work / "a.py").write_text("".join(f"line {n}\n" for n in range(50)))
+    git(work, "commit", "-am", "longer")
+    run(work, "read", replies=[{"calls": [part]}, {"text": "ok"}])
+    edit(work / "a.py", (work / "a.py").read_text().replace("line 40\n", "forty\n"))
+    run(work, "-c", "and?", replies=[{"text": "ok"}])
+    assert "-line 40\n+forty" in told(work)
+
+
 def renamed(work: Path) -> Path:
     new = work.with_name("renamed")
     work.rename(new)

@@ -48,24 +48,29 @@ def test_so_it_is_after_a_resume_in_another_process(work: Path, slug: Path) -> N
 @pytest.mark.parametrize(
     ("prompt", "first", "text"),
     [
-        ("fix @slug.py:1-3", [], "was not read in this conversation"),
         ("fix slug.py", [], "was not read in this conversation"),
-        ("fix @slug.py", [call("Bash", command="echo more >> slug.py")], "changed since it was last read"),
+        ("fix @slug.py:1-3", [], "Edited slug.py"),
+        ("fix @slug.py", [call("Bash", command="echo more >> slug.py")], "by the user, a formatter or a command"),
     ],
 )
-def test_part_of_a_file_or_what_has_changed_has_to_be_read(
+def test_what_a_mention_shows_of_a_file_counts_as_read(
     work: Path, slug: Path, prompt: str, first: list[dict[str, Any]], text: str
 ) -> None:
     replies = [*({"calls": [c]} for c in first), {"calls": [EDIT]}, {"text": "Done.", "expect": text}]
     done = go(work, prompt, replies)
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
-    assert slug.read_text().startswith("one\n")
+    assert slug.read_text().startswith("two\n" if "@" in prompt else "one\n")
 
 
-def test_a_long_file_that_was_cut_has_to_be_read(work: Path, slug: Path) -> None:
+def test_only_the_lines_of_a_long_file_that_a_mention_shows_count_as_read(work: Path, slug: Path) -> None:
     slug.write_text("one\n" + "x" * 40_000)
-    done = go(work, "fix @slug.py", [{"calls": [EDIT]}, {"text": "Done.", "expect": "was not read in this"}])
+    replies = [
+        {"calls": [call("Write", file_path="slug.py", content="two\n")]},
+        {"text": "Done.", "expect": "Line 2 is longer"},
+    ]
+    done = go(work, "fix @slug.py", replies)
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert slug.read_text().startswith("one\n")
 
 
 def test_a_command_of_the_users_that_mentions_it_counts_too(work: Path, slug: Path) -> None:

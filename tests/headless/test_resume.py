@@ -17,6 +17,7 @@ from agent_cli.kernel.decisions import defer, deny
 from agent_cli.kernel.runtime import builder
 from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.runtime.pending import refuse_copy
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.session.files import encode_record
 from agent_cli.kernel.session.store import SessionStore
 from tests.support.fork_server import start
@@ -213,11 +214,13 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(work)
 
+    open_now = Session.open
+
     def reopened_later(*args: Any, **more: Any) -> Any:
         assert agent(["approve"], work).returncode == 3
-        return builder.open_session(*args, **more)
+        return open_now(*args, **more)
 
-    monkeypatch.setattr(decide_calls, "open_session", reopened_later)
+    monkeypatch.setattr(Session, "open", reopened_later)
     assert decide_calls.decide_calls((), decide_calls.PendingDecision(word="approve"), RunOptions()) == 3
     found = capsys.readouterr().err
     assert "Another process has decided this in the meantime" in found
@@ -292,13 +295,13 @@ def test_a_waiting_session_is_read_once_and_built_once(work: Path, monkeypatch: 
     monkeypatch.setattr(SessionStore, "load", counting("read", SessionStore.load))
     monkeypatch.setattr(builder, "make_context", counting("built", builder.make_context))
     run_env, config = find_environment(os.environ), Config(latest=True)
-    agent = builder.open_session(
+    agent = Session.open(
         config, run_env, lambda on_ask: (deny, defer), print, as_saved="waiting", check=refuse_copy, attended=True
     )
     try:
         assert agent.restored is not None
         assert agent.restored.waiting is not None
-        assert agent.conversation.suspended
+        assert agent.suspended
         assert counts == {"read": 1, "built": 1}
     finally:
         agent.close()

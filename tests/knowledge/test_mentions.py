@@ -56,12 +56,15 @@ def test_a_path_from_where_the_session_began_is_found_wherever_commands_run_now(
     assert missing_files("@sub/n.txt", ctx) == []
 
 
-def test_only_whole_files_count_as_read_and_only_once_a_message_carries_them(tmp_path: Path) -> None:
+def test_what_a_block_shows_counts_as_read_once_a_message_carries_it(tmp_path: Path) -> None:
     ctx = context(tmp_path)
-    (tmp_path / "long.txt").write_text("x" * 40_000)
-    text = with_files("@n.txt @n.txt:1-20 @long.txt", ctx)
-    assert ctx.seen == {} and len(ctx.mentioned) == 1
+    (tmp_path / "long.txt").write_text("short\n" + "x" * 40_000)
+    text = with_files("@n.txt:1-3 @n.txt:5-6 @n.txt:25 @long.txt", ctx)
+    assert ctx.seen == {}
     assert ctx.nested().mark_mentions_read(text) == {}
     assert ctx.mark_mentions_read("another message") == ctx.seen == {}
-    known = fingerprint((tmp_path / "n.txt").read_bytes())
-    assert ctx.mark_mentions_read(f"<hook>\n{text}") == ctx.seen == {str(tmp_path / "n.txt"): known}
+    n, long = (fingerprint((tmp_path / name).read_bytes()) for name in ("n.txt", "long.txt"))
+    known = {str(tmp_path / "n.txt"): f"{n} 1-3,5-6/20", str(tmp_path / "long.txt"): f"{long} 1-1/2"}
+    assert ctx.mark_mentions_read(f"<hook>\n{text}") == ctx.seen == known
+    with_files("@n.txt", ctx)
+    assert [*ctx.mentioned.values()][-1] == (str(tmp_path / "n.txt"), n)

@@ -38,7 +38,7 @@ def test_the_example_of_the_docs_works_once_it_is_named(work: Path) -> None:
     on = agent(args, work, env)
     lines = [json.loads(line) for line in on.stdout.splitlines()]
     assert (on.returncode, lines[-1]["result"]) == (0, "Three."), on.stderr
-    assert lines[0]["plugins"] == [{"name": "words", "path": "words"}] and lines[0]["tools"][-1] == "CountWords"
+    assert lines[0]["plugins"] == [{"name": "words", "path": "words"}] and "CountWords" in lines[0]["tools"]
     outside = [{"calls": [call("CountWords", file_path="/etc/hostname")]}, {"text": "No."}]
     denied = agent(["-p", "--model", script(work.parent / "t.toml", outside), "x"], work, env)
     assert "Denied: CountWords" in denied.stderr and "outside the workspace" in denied.stderr

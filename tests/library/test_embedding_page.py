@@ -127,9 +127,16 @@ def test_a_hook(tmp_path: Path) -> None:
     assert "keep away from .env" in result
 
 
+def test_a_front_end_of_your_own(tmp_path: Path) -> None:
+    replies = [Reply(calls=(Call("Glob", {"pattern": "test_*"}),)), Reply(text="There are none.")]
+    with ModelServer(replies) as server:
+        found = ran(example("A front end of your own"), tmp_path, server)
+    assert found.splitlines() == ["done Find test_*", "Complete There are none."]
+
+
 def test_the_stable_names_are_listed() -> None:
     table = PAGE.partition("\n## Stable names\n")[2]
     listed = re.findall(r"`(\w+)`", "\n".join(line for line in table.splitlines() if line.startswith("| ")))
     assert sorted(listed) == sorted(agent_cli.__all__)
-    assert set(agent_cli.__all__) == set(agent_cli._PLACES)
+    assert set(agent_cli.__all__) == set(agent_cli._HOMES) and len(agent_cli.__all__) <= 70
     assert all(getattr(agent_cli, name) is not None for name in agent_cli.__all__)

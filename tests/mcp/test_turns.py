@@ -21,10 +21,11 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import ToolMessage
 from agent_cli.knowledge.agents import read_agent_type
-from agent_cli.mcp.manager import Servers, ToolSearch, UseTool
+from agent_cli.mcp.manager import Servers, ServerTools
 from agent_cli.mcp.tools import prompts_of, with_resources
 from agent_tools.base import ToolError
 from agent_tools.registry import BUILTIN
+from agent_tools.tool_search import ToolSearch, UseTool
 from tests.support.mcp.running import company, eventually, forked, raw
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import story
@@ -33,7 +34,8 @@ from tests.support.turns import World
 
 def world(servers: Servers, root: Path, calls: list[Any], *answers: Any, **more: Any) -> World:
     """A world with the tools of the servers, whose model makes these calls one after the other."""
-    tools = (*servers.tools().values(), ToolSearch(servers.all.values, servers.tools), UseTool(servers.tools))
+    found = ServerTools(servers.all.values, servers.tools)
+    tools = (*servers.tools().values(), ToolSearch(found), UseTool(found))
     replies = [*({"calls": [c]} for c in calls), {"text": "done"}]
     return World(root, replies, list(answers), tools=tools, **more)
 
@@ -102,7 +104,7 @@ def test_a_tool_is_found_by_words_and_used_by_name(tmp_path: Path) -> None:
         assert first.startswith("mcp__good__add\nAdd two numbers.\narguments: {")
         assert "mcp__many__tool_7\n" in second
         assert "mcp__good__greet\n" in second
-        assert none.startswith("No tool matches. Available: good (9 tools), many (200 tools).")
+        assert none.startswith("No tool matches. There are: MCP server good: add, ")
         assert sum_ == "42"
         assert "Did you mean mcp__good__add, " in mistake
 
@@ -127,8 +129,8 @@ def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
         tools = (
             *BUILTIN,
             *servers.tools().values(),
-            ToolSearch(servers.all.values, servers.tools),
-            UseTool(servers.tools),
+            ToolSearch(ServerTools(servers.all.values, servers.tools)),
+            UseTool(ServerTools(servers.all.values, servers.tools)),
         )
         nested = [*({"calls": [c]} for c in calls), {"text": "done"}]
         made, _ = story(tmp_path, [{"calls": [task("x")]}, {"text": "done"}], nested, tools=tools, allow=("mcp__raw",))

@@ -210,6 +210,12 @@ def test_a_read_of_git_is_hardened_where_only_its_reading_allows_it(root: Path) 
     assert policy(root, allow="Bash").run_conditions("git status").env == {}
 
 
+@pytest.mark.parametrize("command", ["git status; make", "git log | head && make", "cd src && make"])
+def test_plan_mode_names_the_part_that_is_not_read_only(root: Path, command: str) -> None:
+    decision = policy(root, mode="plan").decide("Bash", (Effect("run", command),))
+    assert decision.reason == "is not read-only, and plan mode allows only that: make"
+
+
 def test_an_empty_directory_is_no_loss(root: Path) -> None:
     assert run(root, "rmdir x", allow="Bash") is ALLOW
     assert run(root, "rmdir x", mode="acceptEdits", allow="Bash") is ALLOW

@@ -14,9 +14,9 @@ from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
+from agent_cli.kernel.runtime.completion import CommandEntry
 from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.shells.terminal.app.app import TerminalApp
-from agent_cli.shells.terminal.app.completion import CommandEntry
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.output import AtomicOutput
 from agent_cli.shells.terminal.app.question_panel import OpenDialog

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from agent_cli.kernel.events import TextDelta, ToolProgress, Warned
 from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.completion import CommandEntry, FileNames, complete, fuzzy_matches
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
-from agent_cli.shells.terminal.app.completion import CommandEntry, FileNames, complete, fuzzy_matches
 from agent_cli.shells.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory
 from agent_cli.shells.terminal.app.layout import (
     key_rows,

@@ -55,11 +55,13 @@ def test_every_file_of_commands_is_loaded() -> None:
 def test_a_new_command_is_one_file(work: Path, tmp_path: Path) -> None:
     """The program with one more file in `commands/`; all else of it is linked."""
     copy = tmp_path / "copy"
-    for folder in (ROOT, ROOT / "agent_cli", TERMINAL, TERMINAL / "commands"):
+    for folder in (ROOT, ROOT / "agent_cli", TERMINAL.parent, TERMINAL, TERMINAL / "commands"):
         here = copy / folder.relative_to(ROOT)
         here.mkdir()
         for path in folder.iterdir():
-            if path.name not in ("agent_cli", "terminal", "commands", ".git") and not path.name.startswith("__pyc"):
+            if path.name not in ("agent_cli", "shells", "terminal", "commands", ".git") and not path.name.startswith(
+                "__pyc"
+            ):
                 (here / path.name).symlink_to(path)
     (copy / "agent_cli" / "shells" / "terminal" / "commands" / "greet.py").write_text(GREET)
     env = clean_env(tmp_path / "home") | {"PYTHONPATH": f"{copy}{os.pathsep}{ROOT / 'tools'}"}

@@ -30,7 +30,7 @@ def test_what_it_changed_is_reported_and_the_next_edit_fits(bench: Bench) -> Non
     result = edited(bench, "a.txt")
     assert path.read_text() == "1ONE\nTWO\n"
     assert result.text == (
-        "Edited a.txt (+1 -1). It now reads:\n     1\t1ONE\n     2\tTWO\n"
+        "Edited a.txt (+1 -1). It now reads:\n1\t1ONE\n2\tTWO\n"
         "[The commands of after_edit changed a.txt (+2 -2); edit the current content:]\n"
         "@@ -1,2 +1,2 @@\n-1one\n-two\n+1ONE\n+TWO"
     )
@@ -121,7 +121,7 @@ def test_write_and_multi_edit_run_it_for_each_file(bench: Bench) -> None:
     result = bench("MultiEdit", edits=edits)
     assert (bench.root / "b.txt").read_text() == "TWO!\n" and (bench.root / "c.py").read_text() == "three!\n"
     assert "changed b.txt (+1 -1)" in result.text and "changed a.txt" not in result.text
-    assert "Edited b.txt (+1 -1). It now reads:\n     1\tTWO!" in result.text
+    assert "Edited b.txt (+1 -1). It now reads:\n1\tTWO!" in result.text
     assert isinstance(result.display, Diffs) and result.display.files[1].patch.endswith("+TWO!")
 
 

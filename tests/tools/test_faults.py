@@ -129,12 +129,12 @@ TABLE: FaultTable = {
         "Write": "ok:Created nowhere", "Bash": "No such file or directory",
     }),
     "a name of two lines": (renamed("a\nb"), {
-        "Read": "ok:     1\told", "Write": "ok:Wrote a\\nb (+1 -1).", EDITS: "ok:Edited a\\nb (+1 -1).",
+        "Read": "ok:1\told", "Write": "ok:Wrote a\\nb (+1 -1).", EDITS: "ok:Edited a\\nb (+1 -1).",
         NOTEBOOKS: "a\\nb is not a notebook", FOLDERS: "a\\nb is a file, not a directory. Use Read",
         "Grep": "ok:a\\nb", "Bash": "ok:4\n",
     }),
     "a name that is no UTF-8": (renamed(BAD_NAME), {
-        "Read": "ok:     1\told", "Write": "ok:Wrote bad\\udcff (+1 -1).", EDITS: "ok:Edited bad\\udcff (+1 -1).",
+        "Read": "ok:1\told", "Write": "ok:Wrote bad\\udcff (+1 -1).", EDITS: "ok:Edited bad\\udcff (+1 -1).",
         NOTEBOOKS: "bad\\udcff is not a notebook", FOLDERS: "bad\\udcff is a file, not a directory",
         "Grep": "ok:bad\\udcff", "Bash": "ok:4\n",
     }),
@@ -182,7 +182,8 @@ TABLE: FaultTable = {
         "Bash": "timed out after 0.4 s",
     }),
     "changed since it was read": (changed, {
-        "Read": "ok:     1\told, and theirs", WRITERS: "x changed since it was last read", "Grep": "ok:x",
+        "Read": "ok:1\told, and theirs", "Write": "x changed since it was last read",
+        EDITS: "ok:[x has changed since you last saw it (+1 -1)", "NotebookEdit": "x changed since", "Grep": "ok:x",
         "NotebookRead": "x is not a notebook", FOLDERS: "x is a file", "Bash": "ok:16\n",
     }),
 }  # fmt: skip

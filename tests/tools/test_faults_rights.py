@@ -77,10 +77,10 @@ TABLE: FaultTable = {
         FILES: "d is a directory, not a file", (*FOLDERS, "Grep"): f"d {DENIED}", "Bash": "d: Permission denied",
     }),
     "a file that is read-only": (read_only_file, {
-        "Read": "ok:     1\told", ("Write", "Edit", "MultiEdit"): f"x {DENIED}", "Grep": "ok:x", "Bash": "ok:4\n",
+        "Read": "ok:1\told", ("Write", "Edit", "MultiEdit"): f"x {DENIED}", "Grep": "ok:x", "Bash": "ok:4\n",
     }),
     "a folder that is read-only": (read_only_folder, {
-        "Read": "ok:     1\told", ("Write", "Edit", "MultiEdit"): f"x {DENIED}", "Grep": "ok:x", "Bash": "ok:4\n",
+        "Read": "ok:1\told", ("Write", "Edit", "MultiEdit"): f"x {DENIED}", "Grep": "ok:x", "Bash": "ok:4\n",
     }),
     "nothing yet in a folder that is read-only": (new_in_a_read_only_folder, {
         "Write": f"new/x {DENIED}", ("Read", "Edit", "MultiEdit", *FOLDERS, "Grep"): NEITHER, "Bash": "No such file",

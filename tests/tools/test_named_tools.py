@@ -21,7 +21,7 @@ FOLDERS = ("tools/agent_tools", "agent_cli/kernel/engine", "agent_cli/mcp", "age
 ASKING = {"advice", "UnusableFileError"}
 # What the user reads, or no model at all; and texts of a tool about itself or one that is always offered with it.
 ALLOWED = {
-    "agent_cli/mcp/manager.py": {"UseTool", "ToolSearch"},
+    "tools/agent_tools/tool_search.py": {"UseTool", "ToolSearch"},
     "agent_cli/knowledge/agents.py": NAMES,
     "tools/agent_tools/net/web_client.py": {"WebFetch"},
     "tools/agent_tools/web/fetch.py": {"WebFetch"},

@@ -17,7 +17,7 @@ from tests.support.tool_bench import TOOLS, Bench
 def test_lines_come_numbered_and_the_file_counts_as_read(bench: Bench) -> None:
     path = bench.file("src/a.py", "one\n\ttwo\nthree")
     result = bench("Read", file_path="src/a.py")
-    assert result.text == "     1\tone\n     2\t\ttwo\n     3\tthree"
+    assert result.text == "1\tone\n2\t\ttwo\n3\tthree"
     assert result.display == FileView("src/a.py", 1, 3, 3)
     assert str(path) in bench.ctx.seen
 
@@ -28,18 +28,18 @@ def test_a_part_of_a_long_file_says_how_to_go_on(bench: Bench) -> None:
     assert len(text) < 25_100 and re.search(r"\[lines 1-(\d+) of 5,000; continue with offset=\d+\]$", text)
     bench.ctx.result_limits = ResultLimits(page=100_000)
     text = bench("Read", file_path="long.txt").text
-    assert text.splitlines()[1999] == "  2000\tli 2000"
+    assert text.splitlines()[1999] == "2000\tli 2000"
     assert text.endswith("[lines 1-2000 of 5,000; continue with offset=2001]")
     bench.ctx.result_limits = ResultLimits(window=8_000)
     assert len(bench("Read", file_path="long.txt").text) < 3_600
     part = bench("Read", file_path="long.txt", offset="4999", limit=1).text  # a number as text is understood
-    assert part == "  4999\tli 4999\n[lines 4999-4999 of 5,000; continue with offset=5000]"
+    assert part == "4999\tli 4999\n[lines 4999-4999 of 5,000; continue with offset=5000]"
     assert "only 5,000 lines" in bench.fails("Read", file_path="long.txt", offset=6000)
 
 
 def test_long_lines_and_long_texts_are_cut_with_a_note(bench: Bench) -> None:
     bench.file("min.js", "x" * 10_000 + "\nend\n")
-    assert "… [8,000 more characters in this line]\n     2\tend" in bench("Read", file_path="min.js").text
+    assert "… [8,000 more characters in this line]\n2\tend" in bench("Read", file_path="min.js").text
     bench.file("wide.txt", ("y" * 1_500 + "\n") * 500)
     text = bench("Read", file_path="wide.txt").text
     assert len(text) < 25_100 and "continue with offset=17" in text
@@ -55,13 +55,13 @@ def test_long_lines_and_long_texts_are_cut_with_a_note(bench: Bench) -> None:
         ("grün\n".encode("utf-32"), "grün", "utf-32-le"),
         ("grün\n".encode("latin-1"), "grün", "cp1252"),
         (b"caf\xe9 \x81\n", "café", "latin-1"),
-        (b"a\r\nb\r\n", "a\n     2\tb", "CRLF"),
+        (b"a\r\nb\r\n", "a\n2\tb", "CRLF"),
     ],
 )
 def test_every_usual_encoding_is_read(bench: Bench, data: bytes, seen: str, note: str) -> None:
     bench.file("f.txt", data)
     text = bench("Read", file_path="f.txt").text
-    assert f"     1\t{seen}" in text and note in text
+    assert f"1\t{seen}" in text and note in text
 
 
 def test_only_line_feeds_end_lines(bench: Bench) -> None:

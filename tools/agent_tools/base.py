@@ -88,6 +88,8 @@ class Tool(ABC, Generic[A]):
     # Its input in plain text, for models that are trained on it.
     freeform: ClassVar[Freeform | None] = None
 
+    # Found by ToolSearch, and in the requests only if the settings name it: models rarely choose it.
+    rare: ClassVar[bool] = False
     # What must be there for the tool to be offered.
     needs: ClassVar[Need | None] = None
 
@@ -120,6 +122,8 @@ class Tool(ABC, Generic[A]):
     shows_file: ClassVar[bool] = False
     # Can show a file given only its path: compaction reads files again with it.
     reopens: ClassVar[bool] = False
+    # Only looks around; calls in a row are shown as one line that counts them, in these words.
+    explores: ClassVar[Literal["", "read", "search", "list"]] = ""
     # Changes files.
     changes_files: ClassVar[bool] = False
     # Replaces the whole content of a file.

@@ -119,7 +119,8 @@ class ToolContext:
     seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
     plan: the current todo list.
     nested_memory: memory files of the folders that were touched.
-    mentioned: block of a whole file in a prompt that mentions it, to the file's path and fingerprint.
+    mentioned: block of a file in a prompt that mentions it, to the file's path and its mark for `seen`.
+    edits_follow: calls of the same answer that edit files follow the one that runs.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class ToolContext:
         self.plan: tuple[TodoItem, ...] = ()
         self.nested_memory: FolderMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}
+        self.edits_follow = False
         self._parent: ToolContext | None = None
         self._owner: ToolContext | None = None
         self._states: dict[type[ToolState], Any] = {}
@@ -220,7 +222,7 @@ class ToolContext:
         return self.result_limits.buffer(size, self.workspace.scratch, f"; {search}" if search else "")
 
     def mark_mentions_read(self, text: str) -> dict[str, str]:
-        """Mark the mentioned files whose whole block is in `text` as read; return their paths and fingerprints."""
+        """Mark the mentioned files whose block is in `text` as read; return their paths and marks."""
         found = {path: mark for block, (path, mark) in self.mentioned.items() if block in text}
         self.seen |= found
         return found

@@ -39,6 +39,9 @@ class PlanFormatError(ValueError):
 class ExitPlanModeArgs(Value):
     """The arguments of ExitPlanMode: a plan as text, and lists of its parts."""
 
+    # They repeat what the text has.
+    UNLISTED: ClassVar = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
+
     plan: Annotated[str, "The plan in markdown: the changes, their order, how they are verified"]
     steps: Annotated[tuple[str, ...], "The steps, in order, for the todo list"] = ()
     files_to_create: Annotated[tuple[str, ...], "path: purpose"] = ()
@@ -260,6 +263,7 @@ class PlanProgress(Tool[PlanProgressArgs]):
     """Updates one step without sending the whole list."""
 
     name = "PlanProgress"
+    rare = True
     Args = PlanProgressArgs
     of_conversation = True
     changes_plan = True
@@ -376,6 +380,7 @@ class TodoRead(Tool[TodoReadArgs]):
     """Returns the current plan."""
 
     name = "TodoRead"
+    rare = True
     Args = TodoReadArgs
     of_conversation = True
     composed = True

@@ -32,7 +32,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import FileView, Note
 from agent_tools.schema import FILE_NAMES
-from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit
+from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit, numbered_line
 
 with lazy_imports():
     from agent_tools.documents import images, pdf
@@ -163,7 +163,7 @@ class ReadArgs(Value):
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES}
 
-    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    file_path: Annotated[str, "Absolute or relative path"]
     offset: Annotated[int | None, "First line to read, from 1 (PDF: page)"] = None
     limit: Annotated[int | None, "Number of lines (default 2000; PDF: pages, 20)"] = None
 
@@ -177,6 +177,7 @@ class Read(Tool[ReadArgs]):
     paths = ("file_path",)
     example: ClassVar = {"file_path": "README.md"}
     file_argument = "file_path"
+    explores = "read"
     shows_file = True
     reopens = True
     result_size = "page"
@@ -246,7 +247,7 @@ def _show_lines(
     if first > max(len(lines), 1):
         raise ToolError(f"{name} has only {counted(len(lines), 'line')}; offset {first} is past its end.")
     shown = [
-        f"{_line_prefix(n, ctx)}{cut_line(line.rstrip(chr(13) + chr(10)))}"
+        _shown_line(n, cut_line(line.rstrip(chr(13) + chr(10))), ctx)
         for n, line in enumerate(lines[first - 1 : first - 1 + limit], first)
     ]
     count = fit(shown, ctx.result_limits.most("page"))
@@ -265,9 +266,9 @@ def _show_lines(
     return result, None if len(full) == len(lines) else tuple((n, n) for n in full)
 
 
-def _line_prefix(line: int, ctx: ToolContext) -> str:
-    """Return the number before a line; "" for a small model, which would copy it into its edits."""
-    return "" if ctx.small_model else f"{line:>6}\t"
+def _shown_line(number: int, line: str, ctx: ToolContext) -> str:
+    """Return a line with its number; without it for a small model, which would copy it into its edits."""
+    return line if ctx.small_model else numbered_line(number, line)
 
 
 def _is_large(path: Path) -> bool:
@@ -294,7 +295,7 @@ def _show_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolRes
     search = ctx.workspace.advice("Grep", "or {} for what you need")
     hint = f"more follow: continue with offset={last + 1}{',' if search else ''}{search}"
     notes.append(hint if window.more else "the end")
-    shown = [f"{n:>6}\t{line}" for n, line in enumerate(window.lines, first)]
+    shown = [numbered_line(n, line) for n, line in enumerate(window.lines, first)]
     return ToolResult("\n".join(shown) + f"\n[{'; '.join(notes)}]", Note(f"lines {first}-{last}"))
 
 

@@ -13,9 +13,13 @@ from binascii import crc32
 from collections.abc import Generator, Sequence
 from typing import Any, ClassVar, Literal
 
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.shell.output_file import Scratch
 from agent_tools.text import HeadTail
+
+with lazy_imports():
+    from agent_tools.shell import error_lines
 
 
 class Diff(Value, tag="Diff"):
@@ -86,6 +90,7 @@ class TodoItem(Value, tag="TodoItem"):
     """One step of the plan."""
 
     ALIASES: ClassVar = {"content": ("step", "title", "description", "task", "text")}
+    UNLISTED: ClassVar = ("id", "priority")
 
     content: str
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
@@ -227,7 +232,8 @@ class ResultLimits(Value):
         """
         most = self.most(size)
         head = most * 7 // 20
-        return HeadTail(head, most - head, scratch, search=search, brief=most * 2 // 5)
+        find = error_lines.describe_error_lines
+        return HeadTail(head, most - head, scratch, search=search, brief=most * 2 // 5, find_errors=find)
 
 
 class ToolError(Exception):

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
+from pathlib import Path
 
 from agent_tools.fs.safe_files import open_stream
 from agent_tools.shell.output_file import Scratch, SpillFile
@@ -58,6 +59,9 @@ def tokens_used(sent: int, received: int) -> str:
 
 
 MAX_LINE_CHARS = 2_000
+# The part of the room of a long output that its lines with errors may take, and that of their heading.
+_ERROR_SHARE = 6
+_HEADING_BYTES = 80
 # Patterns are compiled on first use: a run without tools needs none of them.
 # Escape sequences: CSI, OSC and other strings (ended by BEL or ST), two-character ones.
 ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
@@ -120,6 +124,11 @@ def cut_line(line: str, width: int = MAX_LINE_CHARS, length: int = 0) -> str:
     return line if more <= 0 else f"{line[:width]} … [{more:,} more characters in this line]"
 
 
+def numbered_line(number: int, line: str) -> str:
+    """Return a line of a file as the model reads it: its number, a tab, the line."""
+    return f"{number}\t{line}"
+
+
 def fit(lines: list[str], budget: int) -> int:
     """Return how many of the first `lines` fit into `budget` bytes; at least one."""
     used = 0
@@ -141,6 +150,8 @@ class HeadTail:
     scratch: folder for a file with the whole stream if it is longer; None stores only the two ends.
     search: how the model can search that file; "" if it cannot, so that the file is not named.
     brief: bytes of the end that are shown unless the result is a failure; None: all of `tail`.
+    find_errors: returns the lines that look like errors in a part of that file, for the part that is not shown, in at
+        most so many bytes; None for none.
     """
 
     def __init__(
@@ -151,6 +162,7 @@ class HeadTail:
         *,
         search: str = "",
         brief: int | None = None,
+        find_errors: Callable[[Path, int, int, int], str] | None = None,
     ) -> None:
         self.total = 0
         self.spilled: SpillFile | None = None
@@ -158,6 +170,7 @@ class HeadTail:
         self._tail_size = tail
         self._search = search
         self._brief = brief
+        self._find_errors = find_errors
         self._head = bytearray()
         self._tail = bytearray()
         self._scratch = scratch
@@ -224,16 +237,28 @@ class HeadTail:
         cut = self.total - len(self._head) - self._tail_size
         if cut <= 0:
             return sanitize_output((self._head + self._tail[-self._tail_size :]).decode("utf-8", "replace"))
-        tail_size = self._tail_size if failed or self._brief is None else self._brief
+        brief = not failed and self._brief is not None
+        tail_size = self._brief if brief and self._brief is not None else self._tail_size
+        errors = self._error_lines(tail_size)
+        head_size = self._head_size if brief else self._head_size - size_of(errors)
         tail = self._tail[len(self._tail) - tail_size :]
         # Cut at whole lines on both sides, if the lines are short enough.
-        ahead, behind = self._head.rfind(b"\n") + 1, tail.find(b"\n") + 1
-        first = self._head[:ahead] if ahead > self._head_size // 2 else self._head
+        head = self._head[:head_size]
+        ahead, behind = head.rfind(b"\n") + 1, tail.find(b"\n") + 1
+        first = head[:ahead] if ahead > head_size // 2 else head
         last = tail[behind:] if 0 < behind < tail_size // 2 else tail
         cut = self.total - len(first) - len(last)
         note = f"[… {cut:,} of {self.total:,} bytes cut here; {hint} …]"
         before, after = (sanitize_output(_whole_characters(part).decode("utf-8", "replace")) for part in (first, last))
-        return f"{before.rstrip(chr(10))}\n{note}\n{after}"
+        return "\n".join(filter(None, (before.rstrip("\n"), note, errors, after)))
+
+    def _error_lines(self, tail_size: int) -> str:
+        """Return the lines that look like errors in the part that is not shown, within a part of the room."""
+        if self._find_errors is None or self.spilled is None or not self.spilled.size:
+            return ""
+        room = (self._head_size + self._tail_size) // _ERROR_SHARE
+        start, end = self._head_size - room, max(self.spilled.size - tail_size, 0)
+        return self._find_errors(self.spilled.path, start, end, room - _HEADING_BYTES)
 
     def _looks_binary(self) -> bool:
         sample = bytes(self._head[:4_000] + self._tail[-4_000:])

@@ -27,7 +27,7 @@ class WriteArgs(Value):
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES, "content": ("contents", "file_text", "text")}
 
-    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    file_path: Annotated[str, "Absolute or relative path"]
     content: Annotated[str, "The whole new content"]
 
 
@@ -72,7 +72,8 @@ class Write(Tool[WriteArgs]):
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
         path = ctx.workspace.resolve(args.file_path)
-        before, text = edit_change.current_text(path, ctx, "write")
+        file = edit_change.open_to_change(path, ctx, "write")
+        before, text = file.before, file.text
         content, note = args.content, ""
         omissions.reject_omissions(None if before is None else text.content, content)
         if line_end(text.content) == "\r\n" and "\r" not in content:

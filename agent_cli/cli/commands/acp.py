@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typer
 
+from agent_cli import Config
 from agent_cli.cli.app import with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
 from agent_cli.extras.acp.server import serve_editor
 
 app = typer.Typer(add_completion=False)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, with_run_options
 from agent_cli.cli.help import examples
@@ -26,8 +27,6 @@ from agent_cli.extras.batch.results import (
 )
 from agent_cli.extras.batch.schedule import Batch, BatchOptions, LocalRunner, make_orders
 from agent_cli.extras.batch.tasks import BatchTask, read_batch
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.models import ChosenModel
 from agent_tools.fs.safe_files import read_text
 from agent_tools.lazy import lazy_imports

@@ -20,17 +20,24 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import (
+    Answer,
+    ApprovalRequested,
+    Approver,
+    Complete,
+    Config,
+    Layers,
+    Reject,
+    RunEnvironment,
+    Session,
+    ToolMessage,
+    TurnResult,
+    UsageError,
+)
 from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
-from agent_cli.kernel.decisions import Answer, Approver, Reject, defer, deny
-from agent_cli.kernel.events import ApprovalRequested
-from agent_cli.kernel.messages import ToolMessage
-from agent_cli.kernel.results import Complete, TurnResult
+from agent_cli.kernel.decisions import defer, deny
 from agent_cli.kernel.rules import rule_for
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.builder import open_session
 from agent_cli.models.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.models.scripted import ScriptedClient
 from agent_cli.shells.headless.input import Signals
@@ -200,7 +207,7 @@ class _Demo:
         self._check(session.agent.tools)
         try:
             session.run("")
-            last = session.agent.conversation.last
+            last = session.agent.last
         finally:
             session.agent.close("prompt_input_exit")
         return last, 128 + signal.SIGINT if session.stopped == "interrupted" else 0
@@ -213,12 +220,12 @@ class _Demo:
         files = Workspace(run_env.cwd)
         approver: Approver = (lambda request: ask_approval(request, lines.put, files)) if self._interactive else deny
         answered = actor.observe(approver), defer
-        agent = open_session(Config(bare=True), run_env, lambda on_ask: answered, self._echo, layers=layers)
+        agent = Session.open(Config(bare=True), run_env, lambda on_ask: answered, self._echo, layers=layers)
         agent.use_client(actor)
         self._check(agent.tools)
-        watch = Signals(agent.conversation.interrupt)
+        watch = Signals(agent.interrupt)
         with watch:
-            result = agent.conversation.send(TASK, EventRenderer(self._console))
+            result = agent.send(TASK, EventRenderer(self._console))
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
             # A Ctrl-C at the question is handled there and never reaches `watch`.
             return result, 128 + (watch.caught or signal.SIGINT)

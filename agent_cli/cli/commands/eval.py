@@ -10,19 +10,18 @@ from typing import Annotated
 
 import typer
 
+from agent_cli import Layers, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, is_file, to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.config.layers import Layers
 from agent_cli.console import echo, print_json, print_notice
 from agent_cli.extras.evaluation.results import TaskRun, format_progress, format_runs, run_to_json, summarize_runs
 from agent_cli.extras.evaluation.runs import Evaluation, EvaluationOptions, Variant
 from agent_cli.extras.evaluation.steps import SandboxMaker, check_sandbox_maker
 from agent_cli.extras.evaluation.tasks import read_tasks
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, in_container, read_settings
+from agent_cli.kernel.runtime.environment import in_container
 from agent_cli.kernel.runtime.models import ChosenModel
 from agent_tools.text import counted
 

@@ -9,19 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import Config, Layers, RunEnvironment, UsageError, Warned, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
 from agent_cli.console import echo, print_ignored, print_json, print_notice, table
 from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession
 from agent_cli.hooks.events import HOOK_EVENTS, HookEventRow, event_subject, hook_line
 from agent_cli.kernel.engine.conversation import consume
 from agent_cli.kernel.engine.hook_points import absolute
-from agent_cli.kernel.events import HookFinished, Warned
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
+from agent_cli.kernel.events import HookFinished
 from agent_cli.kernel.runtime.hooks import SessionSurroundings
 from agent_cli.knowledge.loader import Extensions, load_extensions
 from agent_tools.base import ToolContext, ToolError

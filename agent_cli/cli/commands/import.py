@@ -17,15 +17,13 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import Layers, UsageError, find_environment
 from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.claude_keys import TAKEN, why_unused
-from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import McpServer
 from agent_cli.console import echo, print_json, table
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.runtime.saved_settings import save_setting
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem

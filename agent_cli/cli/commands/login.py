@@ -8,12 +8,10 @@ from typing import Annotated
 
 import typer
 
+from agent_cli import Config, UsageError, find_environment
 from agent_cli.cli import completion
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
 from agent_cli.console import echo, print_warning
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.models.credentials import Secret
 from agent_cli.models.login import LoginError, key_problem
 from agent_cli.models.registry import Provider

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
+from agent_cli import Config, Layers, RunEnvironment, find_environment, read_settings
 from agent_cli.cli.app import AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
 from agent_cli.console import echo, print_ignored, print_json
-from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.environment import find_environment, memory_sources, read_settings
+from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.tools import make_context, make_workspace
 from agent_cli.knowledge.memory import Memory, describe_memory, load_memory, memory_data
 

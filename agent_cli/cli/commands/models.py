@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import Config, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, print_notice, print_warning, table
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.models import current_model_name, key_store
 from agent_cli.models.catalog import ModelInfo, known_models, price_per_million
 from agent_cli.models.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models

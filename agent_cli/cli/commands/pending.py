@@ -14,20 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from agent_cli import MODES, Approver, Asker, Session, SessionNotFoundError, SessionStore, UsageError, find_environment
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
+from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, SessionArgument, Verbose
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import echo, local_time, print_json, print_warning
-from agent_cli.kernel.decisions import Approver, Asker
-from agent_cli.kernel.modes import MODES
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.runtime.pending import pending_of, pending_sessions, project_store, session_holder
-from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.search import root_of
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import age, project_folders
 from agent_cli.shells.headless.output import SUSPENDED
 from agent_cli.shells.headless.pending import decide_commands, headline, pending_question_lines, print_pending
@@ -243,7 +238,9 @@ def answer(
 
 
 @shared.command("resume", epilog=examples("agent resume", "agent resume 1a2b3c4d --output-format json"))
-def resume_session(session: Session = "", output_format: OutputFormat = "text", verbose: Verbose = False) -> int:
+def resume_session(
+    session: SessionArgument = "", output_format: OutputFormat = "text", verbose: Verbose = False
+) -> int:
     run_env = find_environment(os.environ)
     store = project_store(run_env)
     try:
@@ -259,7 +256,7 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
     config = session_config(options).replace(resume=session_id)
-    agent = open_session(config, run_env, answering, print_warning, as_saved="always")
+    agent = Session.open(config, run_env, answering, print_warning, as_saved="always")
     asked = run.headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None

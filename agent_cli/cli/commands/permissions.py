@@ -13,21 +13,27 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
+from agent_cli import (
+    MODES,
+    ApprovalRequested,
+    Config,
+    Mode,
+    RunEnvironment,
+    SessionStore,
+    UsageError,
+    find_environment,
+    read_settings,
+)
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.config import Config
 from agent_cli.console import echo, print_ignored, print_json, table
 from agent_cli.kernel.decisions import Decision, Level
-from agent_cli.kernel.events import ApprovalRequested
-from agent_cli.kernel.modes import MODES, Mode
 from agent_cli.kernel.rules import Rule, RuleError, RuleList, read_rule, split_rules
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.pending import project_store
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.restore import records
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.policy.explain import describe_rule
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect, ToolContext, ToolError

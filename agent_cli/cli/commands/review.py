@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import Complete, Event, LiveSession, Session, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
@@ -29,12 +30,6 @@ from agent_cli.extras.reports.findings import (
 from agent_cli.extras.reports.formats import comments_file
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
 from agent_cli.kernel.decisions import answer_unattended, deny
-from agent_cli.kernel.events import Event
-from agent_cli.kernel.results import Complete
-from agent_cli.kernel.runtime.agent import Agent
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
-from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.headless.input import Signals
 from agent_cli.shells.headless.output import FAILED, ProgressPrinter, RunListener, exit_code, failure_hint, outcome_of
 from agent_cli.shells.headless.result_object import result_object
@@ -100,7 +95,7 @@ def review(
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        agent = open_session(config, run_env, lambda on_ask: (deny, answer_unattended), print_warning, layers=layers)
+        agent = Session.open(config, run_env, lambda on_ask: (deny, answer_unattended), print_warning, layers=layers)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:
@@ -134,22 +129,21 @@ def review(
 NOTHING_TO_REVIEW = "There is nothing to review: no file differs."
 
 
-def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
+def _ask(agent: Session, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
     """Let the model review the change; return the exit code. Its answer is the result that the reports have."""
-    conversation = agent.conversation
     view = LiveSession()
     progress = RunListener(ProgressPrinter(print_notice, verbose).show, view=view, pieces=verbose)
 
-    watch = Signals(conversation.interrupt)
+    watch = Signals(agent.interrupt)
 
     def show(event: Event) -> None:
         if watch.caught:
-            conversation.interrupt()  # a signal before the turn began
+            agent.interrupt()  # a signal before the turn began
         progress(event)
         reports(event)
 
     with watch:
-        result = conversation.send(_prompt(target, request, agent.chosen.window.tokens), show)
+        result = agent.send(_prompt(target, request, agent.chosen.window.tokens), show)
     outcome = outcome_of(result)
     if outcome == "degraded":
         outcome = (
@@ -162,7 +156,7 @@ def _ask(agent: Agent, target: ReviewTarget, request: str, reports: RunReports, 
         why = getattr(result, "text", "") or f"The review ended: {outcome}."
         print_notice(f"{why} {failure_hint(getattr(result, 'failure', None))}".rstrip())
     windows = (agent.chosen.window.tokens, agent.info.max_output if agent.info else None)
-    fields = result_object(result, outcome, agent.header.session_id, view, windows, structured=True)
+    fields = result_object(result, outcome, agent.session_id, view, windows, structured=True)
     if outcome != "done":
         fields.pop("structured_output", None)
     reports.finish(fields)

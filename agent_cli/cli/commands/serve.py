@@ -6,23 +6,22 @@ See docs/web.md.
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
+from agent_cli import Config, UsageError, find_environment, read_settings
 from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.config import Config
 from agent_cli.config.schema import ServeSettings
 from agent_cli.console import echo, print_json, print_notice, table
 from agent_cli.extras.server.app import listen, lock_state, make_app, read_last_link, run_server
 from agent_cli.extras.server.guard import OWNER, ROLES, AccessTokenStore
 from agent_cli.extras.server.hub import Hub, ServeOptions
 from agent_cli.extras.server.notify import Notifier
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.session.store import state_folder
 from agent_tools.text import counted, one_line
 
@@ -79,12 +78,7 @@ def serve_sessions(
     settings = _settings()
     folders = _folders(tuple(project or ()) or settings.projects)
     store = AccessTokenStore(state_folder(os.environ))
-    try:
-        on = listen(host, port)
-    except OSError as error:
-        state = state_folder(os.environ)
-        os.close(lock_state(state, read_last_link(state)))  # if it is our own server that listens there, this says so
-        raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
+    on = _listen(host, port)
     port = int(on.getsockname()[1])
     scheme = "https" if certfile else "http"
     shown = f"[{host}]" if ":" in host else host
@@ -117,6 +111,15 @@ def serve_sessions(
     if at_work := len(hub.pool.running):
         print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
     return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return listen(host, port)
+    except OSError as error:
+        state = state_folder(os.environ)
+        os.close(lock_state(state, read_last_link(state)))  # if it is our own server that listens there, this says so
+        raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
 
 
 def _settings() -> ServeSettings:

@@ -11,20 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import SessionNotFoundError, SessionStore, UsageError, find_environment
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.commands.show import find_log, show_log, to_plain
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_json, print_notice, table
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session.files import read_log, results_size
-from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.restore import restore
 from agent_cli.kernel.session.search import contains_text
-from agent_cli.kernel.session.store import SessionStore, info_of, remove_session, state_folder
+from agent_cli.kernel.session.store import info_of, remove_session, state_folder
 from agent_cli.kernel.session.summary import (
     SessionSummary,
     age,

@@ -8,17 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.cli.app import AsJson, Session
+from agent_cli import SessionNotFoundError, SessionStore, Usage, UsageError, find_environment
+from agent_cli.cli.app import AsJson, SessionArgument
 from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_json
 from agent_cli.hooks.events import hook_line
-from agent_cli.kernel.results import Usage
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.search import SeveralSessionsError, find_session, is_id_like, resolve_reference
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import summaries_of_all_projects
 from agent_cli.kernel.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words
 from agent_tools.record import Value, to_json
@@ -29,7 +26,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command(epilog=examples("agent show", "agent show 1a2b3c4d --turn -1"))
 def show(
-    session: Session = "",
+    session: SessionArgument = "",
     turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the latest.")] = None,
     as_json: AsJson = False,
 ) -> int:

@@ -14,11 +14,24 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli import (
+    ApprovalRequested,
+    AssistantMessage,
+    Config,
+    Event,
+    Layers,
+    RunEnvironment,
+    ToolCall,
+    ToolMessage,
+    UsageError,
+    UserMessage,
+    Warned,
+    find_environment,
+    read_settings,
+)
 from agent_cli.cli import completion
 from agent_cli.cli.app import ListingGroup, with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_ignored, print_json, print_warning
 from agent_cli.hooks import HookRegistry, HookSession
@@ -27,10 +40,7 @@ from agent_cli.kernel.engine.executor import run_calls
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import Turn, TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.kernel.events import ApprovalRequested, Event, Warned
-from agent_cli.kernel.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import check_mode, find_environment, read_settings
+from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.hooks import SessionSurroundings
 from agent_cli.kernel.runtime.tools import make_context, make_workspace, tool_specs
 from agent_cli.knowledge.loader import Extensions, load_extensions

@@ -8,16 +8,21 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.app import Session
+from agent_cli import (
+    Config,
+    RunEnvironment,
+    SessionNotFoundError,
+    SessionStore,
+    UsageError,
+    find_environment,
+    read_settings,
+)
+from agent_cli.cli.app import SessionArgument
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
-from agent_cli.config.config import Config
 from agent_cli.console import echo, print_notice
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
-from agent_cli.kernel.session.records import SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import UndoManager
 from agent_cli.undo.undo_plan import Item, Plan, describe_plan
@@ -28,7 +33,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command("undo", epilog=examples("agent undo", "agent undo --to 3", "agent undo --file src/app.py"))
 def undo_session(
-    session: Session = "",
+    session: SessionArgument = "",
     listed: Annotated[bool, typer.Option("--list", help="List the turns that changed something.")] = False,
     to: Annotated[int | None, typer.Option("--to", metavar="TURN", help="Undo this turn and all after it.")] = None,
     redo: Annotated[bool, typer.Option("--redo", help="Redo what was undone last.")] = False,

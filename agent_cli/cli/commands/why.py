@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
+from agent_cli import Config, UsageError, find_environment, read_settings
 from agent_cli.cli.help import examples
-from agent_cli.config.config import Config
 from agent_cli.console import echo
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import blame_line
 from agent_tools.fs.safe_files import read_regular

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli import UsageError
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.documents import images
 from agent_tools.record import Value

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from agent_cli.kernel.modes import MODES, Effort, Mode
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli import MODES, Mode, Session, UsageError
+from agent_cli.kernel.modes import Effort
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.shells.terminal.commands.models import models_with_details
 from agent_cli.shells.terminal.slash import REGISTRY, SlashContext, default_order
@@ -29,7 +28,7 @@ TERMINAL_ONLY = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy"
 _MAX_MODELS = 40
 
 
-def allowed_modes(agent: Agent) -> list[Mode]:
+def allowed_modes(agent: Session) -> list[Mode]:
     """Return the permission modes that may be chosen in a session."""
     found: list[Mode] = []
     for mode in MODES:
@@ -41,7 +40,7 @@ def allowed_modes(agent: Agent) -> list[Mode]:
     return found
 
 
-def mode_state(agent: Agent) -> dict[str, Any]:
+def mode_state(agent: Session) -> dict[str, Any]:
     """Return the modes as the protocol lists them."""
     mode = agent.policy.mode
     modes = _including(allowed_modes(agent), mode)
@@ -51,15 +50,14 @@ def mode_state(agent: Agent) -> dict[str, Any]:
 
 def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return mode, model and effort as options with their current values."""
-    conversation = ctx.agent.conversation
-    mode, model = ctx.agent.policy.mode, conversation.options.label
+    mode, model = ctx.agent.policy.mode, ctx.agent.label
     offered = {info.name: about for info, about in models_with_details(ctx)[:_MAX_MODELS]}
     names = [model, *(name for name in offered if name != model)]
     efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]
     return [
         _option(MODE, "Mode", "mode", mode, [(m, *_MODES[m]) for m in _including(allowed_modes(ctx.agent), mode)]),
         _option(MODEL, "Model", "model", model, [(name, name, offered.get(name, "")) for name in names]),
-        _option(EFFORT, "Effort", "thought_level", conversation.options.effort or "default",
+        _option(EFFORT, "Effort", "thought_level", ctx.agent.options.effort or "default",
                 [(value, name, "") for value, name in efforts]),
     ]  # fmt: skip
 
@@ -76,7 +74,6 @@ def _option(name: str, title: str, category: str, value: str, options: list[tupl
 
 def set_option(ctx: SlashContext, name: str, value: str) -> None:
     """Change an option. Raises UsageError, and changes nothing then."""
-    conversation = ctx.agent.conversation
     if name == MODE:
         if value not in MODES:
             raise UsageError(f"{value} is not a permission mode; the modes are: {', '.join(MODES)}.")
@@ -87,7 +84,7 @@ def set_option(ctx: SlashContext, name: str, value: str) -> None:
         levels = {"default": None, **{level: level for level in get_args(Effort)}}
         if value not in levels:
             raise UsageError(f"{value} is not a level of effort; the levels are: {', '.join(levels)}.")
-        conversation.options = conversation.options.replace(effort=levels[value])
+        ctx.agent.options = ctx.agent.options.replace(effort=levels[value])
     else:
         raise UsageError(f"There is no option {name}; the options are: {MODE}, {MODEL}, {EFFORT}.")
 

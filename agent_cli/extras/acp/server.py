@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli.config.config import Config
+from agent_cli import Config, SessionStore, UsageError, find_environment, read_settings
 from agent_cli.extras.acp.client import EditorClient
 from agent_cli.extras.acp.protocol import (
     PROTOCOL_VERSION,
@@ -30,9 +30,7 @@ from agent_cli.extras.acp.protocol import (
     build_agent_router,
 )
 from agent_cli.extras.acp.updates import PromptFailedError
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
-from agent_cli.kernel.session.store import SessionStore, remove_session, state_folder, write_crash_report
+from agent_cli.kernel.session.store import remove_session, state_folder, write_crash_report
 from agent_cli.kernel.session.summary import project_folders, summaries_of_all_projects, summarize_sessions
 from agent_cli.kernel.version import __version__
 from agent_tools.lazy import lazy_imports
@@ -125,7 +123,7 @@ class AcpServer:
         config = self._config_for(mcp_servers, additional_directories)
         config = config.replace(resume=_check_session_id(session_id, cwd), fork=True)
         if (old := self._sessions.get(session_id)) is not None:
-            config = config.replace(model=old.agent.conversation.options.label)
+            config = config.replace(model=old.agent.label)
         session = await self._open(config, cwd)
         return {"sessionId": session.id, **session.state()}
 

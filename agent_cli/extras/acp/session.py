@@ -10,33 +10,43 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from agent_cli.config.config import Config
+from agent_cli import (
+    Answer,
+    ApprovalRequested,
+    Approver,
+    Asker,
+    Config,
+    Defer,
+    Event,
+    QuestionAsked,
+    QuestionReply,
+    RunEnvironment,
+    Session,
+    SessionStore,
+    Usage,
+    UsageError,
+    read_settings,
+)
 from agent_cli.extras.acp import options as choices
 from agent_cli.extras.acp.client import EditorBuffers, EditorClient, EditorError
 from agent_cli.extras.acp.command_output import DrawnTerminal, EditorTerminals, OutputDisplay, Update
 from agent_cli.extras.acp.content import EditorPrompt, read_prompt
 from agent_cli.extras.acp.questions import EditorQuestions
 from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
-from agent_cli.kernel.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.kernel.engine.compaction.controls import context_used
-from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.kernel.messages import is_user_message, user_text
-from agent_cli.kernel.results import Usage
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent, switch_mode, switch_model
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import read_settings
 from agent_cli.kernel.runtime.pending import refuse_copy
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.session.history import exchanges_of, last_exchanges
 from agent_cli.kernel.session.pending_plans import claim_plan
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import first_words
 from agent_cli.shells.terminal import commands as commands  # registers them
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.model import Dialog, TextInput
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
-from agent_cli.shells.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
+from agent_cli.shells.terminal.slash import ExitRequestedError, find_command, run_slash
 from agent_cli.shells.terminal.startup import ask_about_servers, ask_for_trust
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
@@ -50,7 +60,7 @@ _THREADS = "A session of an editor is a thread of its panel: open another one th
 class EditorSession(Dialogs):
     """One session. id: of the session on disk."""
 
-    has_menus, theme, keys = True, "", ()
+    has_menus, theme, keys, proposal = True, "", (), ""
 
     def __init__(self, client: EditorClient, config: Config, run_env: RunEnvironment) -> None:
         """Open or resume the session that the configuration names. Raises UsageError."""
@@ -64,21 +74,21 @@ class EditorSession(Dialogs):
         self.layers = read_settings(config, run_env)
         self._startup_notices = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
         self.agent = self._build(config)
-        self.id = self.agent.header.session_id
+        self.id = self.agent.session_id
         self._connect_editor()
         self._titles = Titles(self._on_title)
         self._trust_asked = False
 
-    def _build(self, config: Config) -> Agent:
+    def _build(self, config: Config) -> Session:
         """Build the agent. Raises UsageError."""
-        return open_session(
+        return Session.open(
             config, self.run_env, self._answerers, self._warn,
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
 
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""
-        conversation, header = self.agent.conversation, self.agent.header
+        conversation, header = self.agent, self.agent.header
         workspace = self.agent.tool_context.workspace
         if self._client.offers("fs", "readTextFile") or self._client.offers("fs", "writeTextFile"):
             workspace.buffers = EditorBuffers(self._client, header.session_id)
@@ -104,7 +114,7 @@ class EditorSession(Dialogs):
         if self._client.offers("_meta", "terminal_output"):
             return DrawnTerminal(lambda: workspace.cwd)
         if self._client.offers("terminal"):
-            session_id = self.agent.header.session_id
+            session_id = self.agent.session_id
             self._terminals = EditorTerminals(self._client, session_id, lambda: workspace.cwd, self.cancel)
         return self._terminals
 
@@ -133,7 +143,7 @@ class EditorSession(Dialogs):
         if restored is None:
             return
         log = SessionStore(state_folder(self.run_env.env), self.run_env.root).path(restored.header.session_id)
-        history = self.agent.conversation.history
+        history = self.agent.history
         spent = self._updates.view.spent
         with self._terminals.replay() if self._terminals is not None else nullcontext():
             for exchange in last_exchanges(log, _NO_LIMIT, _NO_LIMIT, whole=True) or exchanges_of(
@@ -159,12 +169,11 @@ class EditorSession(Dialogs):
 
     def prompt(self, blocks: Iterable[Any]) -> dict[str, Any]:
         """Run a prompt to the end of its turn and return the answer. Raises UsageError, PromptFailedError."""
-        token, conversation = self._token, self.agent.conversation
+        token, conversation = self._token, self.agent
         conversation.last = None
         try:
             token.check()
             self._ask_for_trust()
-            conversation = self.agent.conversation
             self._prompt = read_prompt(blocks, self.agent.tool_context, self.agent.model.name)
             self._resume_suspended()
             if is_slash(self._prompt.text):
@@ -175,12 +184,12 @@ class EditorSession(Dialogs):
             token.cancel()
         finally:
             self._after_prompt()
-        return prompt_answer(conversation.last, self.agent.conversation.history, cancelled=token.cancelled)
+        return prompt_answer(conversation.last, self.agent.history, cancelled=token.cancelled)
 
     def cancel(self) -> None:
         """Stop the running prompt and its question. Thread-safe."""
         self._token.cancel()
-        self.agent.conversation.interrupt()
+        self.agent.interrupt()
 
     def close(self) -> None:
         """End the session and everything that it started."""
@@ -195,10 +204,9 @@ class EditorSession(Dialogs):
 
     def run_turn(self, text: str) -> None:
         """Send a message and run its turn. Raises UsageError."""
-        conversation = self.agent.conversation
         prompt, self._prompt = self._prompt, EditorPrompt("")
         try:
-            conversation.send(text, self.show_event, prompt.media, append=prompt.files_block)
+            self.agent.send(text, self.show_event, prompt.media, append=prompt.files_block)
         except ToolError as error:
             raise UsageError(str(error)) from None
         self.agent.record_unsaid()
@@ -214,7 +222,7 @@ class EditorSession(Dialogs):
         except ExitRequestedError:
             self.say(_THREADS)
         except UsageError as mistake:
-            if self.agent.conversation.last is None and self._prompt.text:
+            if self.agent.last is None and self._prompt.text:
                 self.say(str(mistake))
             else:
                 raise
@@ -231,7 +239,7 @@ class EditorSession(Dialogs):
             return
         # Its settings, hooks and servers are part of what a session is built from.
         self.layers = trusted
-        mode, history = self.agent.policy.mode, bool(self.agent.conversation.history)
+        mode, history = self.agent.policy.mode, bool(self.agent.history)
         self.agent.close("other")
         chosen = {"resume": self.id, "session_id": None} if history else {"resume": None, "session_id": self.id}
         self.agent = self._build(self.config.replace(fork=False, **chosen))
@@ -242,11 +250,11 @@ class EditorSession(Dialogs):
     def _resume_suspended(self) -> None:
         """Ask about the open calls of a suspended turn, before the message."""
         waiting = self.agent.restored.waiting if self.agent.restored else None
-        if waiting is None or not waiting.calls or not self.agent.conversation.suspended:
+        if waiting is None or not waiting.calls or not self.agent.suspended:
             return
         folder = SessionStore(state_folder(self.run_env.env), self.run_env.root).folder
         claim_plan(folder, self.id)
-        self.agent.conversation.resume(self.show_event, waiting.spent)
+        self.agent.resume(self.show_event, waiting.spent)
         self._token.check()
 
     def _after_prompt(self) -> None:
@@ -263,13 +271,13 @@ class EditorSession(Dialogs):
     # Updates.
 
     def _send(self, update: Update) -> None:
-        self._client.update(self.agent.header.session_id, update)
+        self._client.update(self.agent.session_id, update)
 
     def show_event(self, event: Event) -> None:
         """Send an event of the conversation."""
         if self._token.cancelled:
             # The turn has a new token: cancel it too.
-            self.agent.conversation.interrupt()
+            self.agent.interrupt()
         try:
             self._flush()
             self._updates(event)
@@ -280,11 +288,10 @@ class EditorSession(Dialogs):
 
     def _report_choices(self) -> None:
         """Send the mode and the options if they have changed since they were sent."""
-        conversation = self.agent.conversation
         if (mode := self.agent.policy.mode) != self._mode:
             self._mode = mode
             self._send({"sessionUpdate": "current_mode_update", "currentModeId": mode})
-        now = (mode, conversation.options.label, conversation.options.effort)
+        now = (mode, self.agent.label, self.agent.options.effort)
         if self._shown.setdefault("options", now) != now:
             self._shown["options"] = now
             options = choices.config_options(self)
@@ -296,8 +303,7 @@ class EditorSession(Dialogs):
         if self._shown.get("commands") != offered:
             self._shown["commands"] = offered
             self._send({"sessionUpdate": "available_commands_update", "availableCommands": offered})
-        conversation = self.agent.conversation
-        label = (self.agent.policy.mode, conversation.options.label, conversation.options.effort)
+        label = (self.agent.policy.mode, self.agent.label, self.agent.options.effort)
         self._shown.setdefault("options", label)
 
     def _on_title(self, usage: Usage) -> None:
@@ -307,7 +313,7 @@ class EditorSession(Dialogs):
             self._send_title()
 
     def _send_title(self) -> None:
-        said = (user_text(m.text) for m in self.agent.conversation.history if is_user_message(m))
+        said = (user_text(m.text) for m in self.agent.history if is_user_message(m))
         title = self.agent.name or first_words(next(said, ""))
         if title and self._shown.get("title") != title and not self.closed:
             self._shown["title"] = title
@@ -414,7 +420,7 @@ class EditorSession(Dialogs):
     @property
     def context_tokens(self) -> int:
         """Tokens of the model's window in use."""
-        return context_used(self.agent.conversation)[0]
+        return context_used(self.agent)[0]
 
     @property
     def usage(self) -> Usage:
@@ -437,10 +443,10 @@ class EditorSession(Dialogs):
         raise UsageError(_THREADS)
 
     def switch_model(self, name: str) -> None:
-        switch_model(self.agent, name)
+        self.agent.use_model(name)
 
     def switch_mode(self, mode: str) -> None:
-        switch_mode(self.agent, mode)
+        self.agent.use_mode(mode)
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
         run()

@@ -11,12 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli import (
+    AssistantMessage,
+    CallView,
+    Event,
+    Failed,
+    Failure,
+    LimitReached,
+    LiveSession,
+    TextDelta,
+    ThinkingDelta,
+    ToolMessage,
+    TurnResult,
+    Usage,
+)
 from agent_cli.extras.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
-from agent_cli.kernel.events import Event, TextDelta, ThinkingDelta
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, was_cut
-from agent_cli.kernel.results import Failed, Failure, LimitReached, TurnResult, Usage
-from agent_cli.kernel.session.live import LiveSession
-from agent_cli.kernel.session.view_entries import CallView
+from agent_cli.kernel.messages import Message, was_cut
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits

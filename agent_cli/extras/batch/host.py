@@ -16,13 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.config.config import Config
+from agent_cli import Config, UsageError, find_environment, read_settings
 from agent_cli.extras.batch.tasks import SourceStore
 from agent_cli.extras.evaluation.processes import EvaluationStoppedError, ProcessPool
 from agent_cli.extras.evaluation.results import AgentReport
 from agent_cli.extras.evaluation.steps import AgentTurn, CheckEnd, TaskSteps, check_sandbox_maker, describe_turn_failure
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.policy.trust import GIT, fingerprints
 from agent_tools.fs.safe_files import open_regular, private_folder

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli import UsageError
 from agent_cli.console import print_notice, table
 from agent_cli.extras.batch.host import LOCK, TaskResult, try_lock
 from agent_cli.extras.batch.tasks import BatchTask
 from agent_cli.extras.evaluation.results import FIGURE_COLUMNS, AgentReport, format_figures
-from agent_cli.kernel.run_environment import UsageError, is_dumb
+from agent_cli.kernel.run_environment import is_dumb
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.text import counted, dollars, escape_controls, short_duration, shorten
 

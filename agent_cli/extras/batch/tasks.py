@@ -19,8 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli import MODES
 from agent_cli.extras.evaluation.tasks import find_key_error
-from agent_cli.kernel.modes import MODE_ALIASES, MODES
+from agent_cli.kernel.modes import MODE_ALIASES
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.process.git_tree import store_tree
 from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store_git

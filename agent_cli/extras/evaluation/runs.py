@@ -17,15 +17,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from agent_cli import SessionNotFoundError, UsageError
 from agent_cli.extras.evaluation.processes import EvaluationStoppedError, JobThreads, ProcessPool
 from agent_cli.extras.evaluation.results import AgentReport, TaskRun, Verdict
 from agent_cli.extras.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, describe_turn_failure
 from agent_cli.extras.evaluation.tasks import EvaluationTask
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.models import share_keys
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session.export import document
-from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_tools.fs.safe_files import write_atomic
 from agent_tools.process.child import stop_signals
 from agent_tools.process.git_tree import store_tree

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agent_cli import RunEnvironment
 from agent_cli.config.schema import Settings
 from agent_cli.extras.evaluation.processes import ProcessPool
 from agent_cli.extras.evaluation.results import AgentReport, read_report
-from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.tools import make_confinement, sandbox_profile
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.fs.workspace import Workspace

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli import UsageError
 from agent_tools.fs.safe_files import read_text
 from agent_tools.record import Value
 

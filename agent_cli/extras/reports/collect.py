@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from agent_cli import CallView, Event, SessionView
 from agent_cli.extras.reports.findings import ReviewFinding, read_findings
 from agent_cli.kernel.engine.checks import evaluate_check
-from agent_cli.kernel.events import Event
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.results import Check
-from agent_cli.kernel.session.view import SessionView
-from agent_cli.kernel.session.view_entries import CallView
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput
 from agent_tools.text import shorten

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli import Event, UsageError
 from agent_cli.extras.reports.collect import RunCollector, RunRecord
 from agent_cli.extras.reports.formats import annotations_report, codequality_report, junit_report, sarif_report
 from agent_cli.extras.reports.summary import summary_report
-from agent_cli.kernel.events import Event
-from agent_cli.kernel.run_environment import UsageError
 from agent_tools.record import Value
 
 _SUCCESSES = ("done", "degraded", "denied")

@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.requests import Request
 
+from agent_cli import QuestionAsked, UserDecision
 from agent_cli.extras.server.actions import check_decision, decide_call, start_task
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import session_log, session_not_found, token_of
 from agent_cli.extras.server.schemas import CodingApprove, CodingStart, StartBody
-from agent_cli.kernel.events import QuestionAsked
-from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
+from agent_cli.kernel.runtime.user_decision import DecisionWord
 from agent_cli.kernel.session.timeline import stage_of
 from agent_tools.plan import FILE_NOTES, plan_file
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
+from agent_cli import ApprovalRequested, QuestionAsked, UserDecision
 from agent_cli.extras.server.tasks import InboxEntry
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
-from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_tools.record import from_json
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from agent_cli import SessionView
 from agent_cli.extras.server.readers import LiveLine, SessionReader
 from agent_cli.kernel.session.files import LogLine
-from agent_cli.kernel.session.view import LIVE_EVENTS, SessionView
+from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_cli.kernel.session.view_changes import Change, ViewChanges
 from agent_tools.record import DecodeError, from_json
 

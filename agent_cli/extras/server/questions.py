@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent_cli import ApprovalRequested, QuestionAsked, UserDecision
 from agent_cli.console import local_time
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.runtime.approval_words import (
     approval_title,
     call_facts,
@@ -20,7 +20,6 @@ from agent_cli.kernel.runtime.approval_words import (
     runs_one_command,
 )
 from agent_cli.kernel.runtime.edit_call import EditableCall
-from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.kernel.session.view_changes import file_json
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import SECTIONS, plan_text

@@ -14,28 +14,36 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from agent_cli import (
+    ApprovalRequested,
+    QuestionAsked,
+    RunEnvironment,
+    SessionNotFoundError,
+    SessionStore,
+    SessionView,
+    TurnFinished,
+    UserMessage,
+)
 from agent_cli.extras.server.decisions import find_decision, question_binding
 from agent_cli.extras.server.live_view import LiveView
 from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.questions import question_form
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked, TurnFinished
-from agent_cli.kernel.messages import UserMessage, user_text
-from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.runtime.edit_call import EditableCall, editable_call
 from agent_cli.kernel.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.kernel.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
 from agent_cli.kernel.session.pending_items import has_expired
-from agent_cli.kernel.session.records import Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.records import Restored
+from agent_cli.kernel.session.search import contains_text
+from agent_cli.kernel.session.store import is_archived, state_folder
 from agent_cli.kernel.session.summary import SessionSummary, is_id, session_files, summarize_session
-from agent_cli.kernel.session.view import SessionView
 from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
-from agent_tools.text import shorten
+from agent_tools.text import one_line, shorten
 
 T = TypeVar("T")
 # Time and size of a file.
@@ -114,6 +122,16 @@ class Views:
         listed = sorted(found.values(), key=lambda entry: str(entry["updated"]), reverse=True)
         return sorted(listed, key=lambda entry: min(STATES.index(entry["state"]), 3))
 
+    def search(self, sessions: list[dict[str, Any]], words: list[str], *, messages: bool) -> list[dict[str, Any]]:
+        """Return the sessions that have all the words, in lower case, in what a list shows, or in their messages."""
+        found = []
+        for each in sessions:
+            if all(word in f"{each['title']} {each['id']} {each['model']} {each['branch']}".lower() for word in words):
+                found.append(each)
+            elif messages and (path := self.session_log(each["id"])) and (excerpt := contains_text(path, words)):
+                found.append(each | {"excerpt": one_line(excerpt)})
+        return found
+
     def entry(self, session_id: str, path: Path | None = None) -> dict[str, Any] | None:
         """Return a session as a list shows it; None if there is none."""
         path = path or self.session_log(session_id)
@@ -141,8 +159,10 @@ class Views:
             "worktree": bool(task and task.spec.worktree),
             "branch": seen.branch if seen else "",
             "state": state,
-            "mode": (task.spec.config.mode or "") if task else "",
-            "model": (seen.model if seen else "") or ((task.spec.config.model or "") if task else ""),
+            "mode": (task.config.mode or "") if task else "",
+            "model": _shown_model(seen, task),
+            "archived": is_archived(path),
+            "excerpt": "",
             "created": task.spec.created if task else seen.created if seen else "",
             "updated": max(seen.updated if seen else "", task.spec.created if task else ""),
             "messages": seen.messages if seen else 0,
@@ -277,7 +297,7 @@ class Views:
         ]
         usage = restored.usage if restored is not None else None
         found = entry | {
-            "mode": turn["mode"] or entry["mode"],
+            "mode": (task.chosen.get("mode") if task is not None else "") or turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
             "plan": turn["plan"],
             "pending_items": [] if running else self.pending_items(path, task),
@@ -294,9 +314,15 @@ class Views:
         return found | {"head": head_facts(found, project), "usage_rows": usage_rows(found)}
 
     def counts(self, listed: list[dict[str, Any]]) -> dict[str, int]:
-        """Return how many sessions are in each state."""
-        counted = Counter(entry["state"] for entry in listed)
-        return {state: counted[state] for state in STATES}
+        """Return how many sessions are in each state, and how many are archived."""
+        counted = Counter("archived" if entry["archived"] else entry["state"] for entry in listed)
+        return {state: counted[state] for state in (*STATES, "archived")}
+
+
+def _shown_model(seen: SessionSummary | None, task: ServerTask | None) -> str:
+    """Return the model that a session used last, or will use if another was chosen since."""
+    chosen = task.chosen.get("model", "") if task is not None else ""
+    return chosen or (seen.model if seen else "") or ((task.spec.config.model or "") if task is not None else "")
 
 
 def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str, Any]:

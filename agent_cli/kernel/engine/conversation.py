@@ -6,7 +6,8 @@ know how records are stored or how events are shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
@@ -104,6 +105,7 @@ class Conversation:
         plans: Iterable[tuple[int, tuple[TodoItem, ...]]] = (),
         broken_off: frozenset[str] = frozenset(),
         notes: Iterable[str] = (),
+        learned: Mapping[str, str] = MappingProxyType({}),
         origin: SessionOrigin | None = None,
         plan_workflow: str = "",
         command_source: Callable[[str], str] = lambda name: "",
@@ -112,6 +114,7 @@ class Conversation:
 
         open_call_reason: result text for calls that an earlier turn left open when a new message comes.
         notes: messages of the program to send before the user's next one.
+        learned: marks of the files that the first one tells about.
         origin: how the session begins, for the hooks that run before the next message.
         plan_workflow: how to work in plan mode; "" for the program's own words.
         command_source: returns where a slash command comes from, for hooks; "" for an unknown one.
@@ -123,6 +126,7 @@ class Conversation:
         self._plan_mode_heard: tuple[int, Message | None, bool] = (0, None, False)
         self.record = record
         self.inbox.extend(notes)
+        self._learned = learned
         self._open_call_reason = open_call_reason
         self._wrap_next: Callable[[str], str] = str
         self.expanders: list[Expander] = list(expanders)
@@ -248,6 +252,18 @@ class Conversation:
         for text in [t for t in self.inbox if t.startswith(SYNTHETIC_PREFIXES) and not t.startswith("<plan_change>")]:
             self.inbox.remove(text)
             self._add(UserMessage(text))
+        for text in self._session_changes():
+            self._add(UserMessage(text))
+
+    def _session_changes(self) -> list[str]:
+        """Return the message about how things stand now, if that is different from what the model knows."""
+        environment = self.deps.environment
+        if environment is None:
+            return []
+        if self._learned:
+            self.record(FilesSeen({**self._learned}))
+            self._learned = {}
+        return environment.changes(self.options.label, self.deps.policy.mode)
 
     def _pause_plan(self) -> None:
         """Pause an unfinished plan of an earlier request; tell the model once."""
@@ -285,6 +301,7 @@ class Conversation:
             if made.session_started:
                 self._origin = self._origin.replace(source="")
             self.inbox.extend(made.texts)
+        self.inbox.extend(self._session_changes())
         return (yield from self._run(self.options.replace(spent=spent, suspended_state=self.suspended_state)))
 
     def pick_up(self) -> None:

@@ -115,8 +115,10 @@ def _outcome(
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
     """Return the tool's result, and True if it was interrupted."""
     call, context = item.call, turn.deps.context
-    watched = may_mutate(turn, item)
+    watched, environment = may_mutate(turn, item), turn.deps.environment
     if watched:
+        if environment is not None:
+            environment.look()
         cwd = str(context.workspace.cwd)
         with suppress(ToolError):  # the call itself meets the same problem, and reports it
             context.workspace.save_buffers(Path(e.target) for e in item.effects if e.kind == "write")
@@ -151,6 +153,8 @@ def _outcome(
         result = ToolResult(failure, is_error=True)
     result = fit_result(result, item.tool.result_size, context)
     if watched:
+        if environment is not None:
+            environment.observe()
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
     result = turn.checks.record_result(item, result)
@@ -201,10 +205,10 @@ def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
 
-def skip(turn: Turn, item: PreparedCall, since: int, *, last: bool) -> Generator[Event, None, None]:
+def skip(turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, None]:
     """Answer a repeated call that would only read unchanged content again."""
     turn.budget.called(failed=False)
-    text = f"Skipped: unchanged since round {since}, which made the same call. Use that result."
+    text = f"Skipped: unchanged since your last {item.tool.name} above, which was the same call. Use its result."
     text += turn.repeats.record_unrun(item.call, text)
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
@@ -320,7 +324,7 @@ def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
         and item.tool.may_run_in_parallel(item.args)
         and item.decision.level is Level.ALLOW
         and all(_is_read(turn, effect) for effect in item.effects)
-        and turn.repeats.unchanged(item) is None
+        and not turn.repeats.unchanged(item)
     )
 
 

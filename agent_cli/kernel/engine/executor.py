@@ -23,6 +23,7 @@ from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
+    FilesSeen,
     PlanChanged,
     ToolRequested,
     Warned,
@@ -70,7 +71,7 @@ class CallBatch:
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
         turn.skip_rest = ""
-        read_state.begin_answer(turn.deps.context)
+        self._told = read_state.begin_answer(turn.deps.context)
         self.waiting = list(calls)
         self.finish: Finish | None = None
         self._announced: set[str] = set()
@@ -85,6 +86,8 @@ class CallBatch:
 
     def run(self) -> Steps:
         """Give every call its result. Raises CancelledError after answering the interrupted call."""
+        if self._told:
+            yield FilesSeen(self._told)
         try:
             return (yield from self._run_all())
         finally:
@@ -319,6 +322,8 @@ class CallBatch:
         if turn.deps.context.cancel.cancelled:
             raise CancelledError
         last = len(self.waiting) == 1
+        tools = turn.deps.tools
+        turn.deps.context.edits_follow = any(c.name in tools and tools[c.name].changes_files for c in self.waiting[1:])
         if turn.budget.calls_left == 0:
             yield from turn.answer(call, OUT_OF_CALLS, is_error=True, last=last)
             self.waiting.pop(0)
@@ -338,8 +343,8 @@ class CallBatch:
             # The user's own decision is recorded already.
             if not approved and not (edited is not None and edited.settled):
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
-            if (since := turn.repeats.unchanged(item)) is not None:
-                yield from skip(turn, item, since, last=last)
+            if turn.repeats.unchanged(item):
+                yield from skip(turn, item, last=last)
             else:
                 ended = yield from self._run_tool(item, last)
                 if ended is not None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.prompts import prompt
 from agent_cli.kernel.engine.compaction.trigger import compact_after_overflow, compact_if_needed
-from agent_cli.kernel.engine.progress import format_plan, goal_of, is_question, open_steps, unfinished
+from agent_cli.kernel.engine.progress import format_plan, goal_of, is_question, names_obstacle, open_steps, unfinished
 from agent_cli.kernel.engine.prompt_overrides import apply_initial_overrides, follow_mode, restore_overrides
 from agent_cli.kernel.engine.sampling import build_request, sample
 from agent_cli.kernel.engine.turn import OUT_OF_TIME, Turn, TurnDeps, suspended_state
@@ -145,9 +145,6 @@ CUT_CALL = (
 )
 # How many times an answer cut at the token limit is continued.
 MAX_CONTINUATIONS = 3
-# How many times in a row the model is sent on because of its plan after an answer without calls, by `attended`: a user
-# who is present can do that as well.
-MAX_IDLE_NUDGES = {True: 1, False: 2}
 # Extra time for the closing summary of a turn that ran out of time.
 SUMMARY_SECONDS = 30.0
 # Limits at which a user who is present is asked whether to continue.
@@ -196,7 +193,7 @@ def _rounds(turn: Turn) -> Run:
         texts = turn.deps.inbox()
         if texts and turn.deps.hooks.wants("UserPromptSubmit"):
             texts = yield from session_hooks.filter_inbox(turn.deps, texts)
-        for text in [*texts, *turn.deps.context.notices(), *_stuck_reminders(turn)]:
+        for text in [*texts, *turn.news(), *turn.deps.context.notices(), *_stuck_reminders(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()
@@ -211,7 +208,7 @@ def _rounds(turn: Turn) -> Run:
         answer = yield from _call_model(turn, tool_choice=choice)
         if answer.calls:
             turn.cut_text = turn.unrepeated = ""
-            for guard in ("empty", "cut", "idle"):
+            for guard in ("empty", "cut"):
                 turn.nudges.pop(guard, None)
             ended = yield from _run_calls(turn, answer.calls)
             if over := (yield from _result_after_calls(turn, answer, ended)):
@@ -328,9 +325,8 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer is accepted: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        check = turn.checks.last
-        if more is None and check is not None:
-            more = yield from turn_end.failing_check(turn, check, answer.text)
+        if more is None and turn.checks.ran:
+            more = yield from turn_end.failing_check(turn, answer.text)
         if more:
             return turn_end.for_whole_answer(turn, more, answer.text)
         announces = any(word in answer.text for word in _FUTURE)
@@ -353,7 +349,7 @@ def _complete(
         text=_with_unrepeated(turn, turn.cut_text + answer.text) if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=turn.left_open,
-        verified=_describe_verification(turn),
+        verified=turn.checks.description,
     )
 
 
@@ -454,30 +450,23 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
         plan_unfinished=turn.left_open,
-        verified=_describe_verification(turn),
+        verified=turn.checks.description,
         changed_files=turn.checks.wrote,
     )
 
 
 def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
-    """Return a message that continues an unfinished plan; None to accept the answer."""
+    """Return a message that continues an unfinished plan; None to accept the answer.
+
+    An answer that asks something, or names what blocks the work, is final.
+    """
     plan = turn.deps.context.plan
-    if not turn.left_open:
+    if not turn.left_open or is_question(answer.text) or names_obstacle(answer.text):
         return None
-    if is_question(answer.text):
+    attempt = turn.nudges.get("plan", 0) + 1
+    if attempt > turn.options.plan_nudges:
         return None
-    attempt, idle = turn.nudges.get("plan", 0) + 1, turn.nudges.get("idle", 0) + 1
-    if attempt > turn.options.plan_nudges or idle > MAX_IDLE_NUDGES[turn.deps.attended]:
-        return None
-    turn.nudges |= {"plan": attempt, "idle": idle}
+    turn.nudges["plan"] = attempt
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
     step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
     return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
-
-
-def _describe_verification(turn: Turn) -> str:
-    """Describe which command verified the work, and how it ended; "" for none."""
-    check = turn.checks.last
-    if check is None:
-        return ""
-    return f"{check}{', but files were changed after it' if turn.checks.changed_since else ''}"

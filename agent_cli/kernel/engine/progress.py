@@ -1,7 +1,7 @@
 """The progress of a turn: its budget, repeated calls, the checks that ran, and the open steps of its plan.
 
 The budget covers all parts of a turn: what was used before a suspension is passed in again. A repeated call is skipped
-if it would return the same, and the turn ends if repeated calls form a loop. The outcome of the last check (`checks`),
+if it would return the same, and the turn ends if repeated calls form a loop. The outcomes of the checks (`checks`),
 and what changed after it, decide whether work may be reported as done.
 """
 
@@ -21,7 +21,7 @@ from agent_cli.kernel.engine.types import PreparedCall
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.kernel.results import Cap, Check, Limits, Spent
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.lazy import lazy_imports
+from agent_tools.lazy import lazy_imports, lazy_pattern
 from agent_tools.results import CommandOutput, Note, TodoItem
 
 with lazy_imports():
@@ -85,17 +85,82 @@ def reminder(plan: Sequence[TodoItem], goal: str, template: str) -> str:
     return "\n\n" + template.format(goal=goal, plan=format_plan(plan)) if goal else ""
 
 
-class CheckTracker:
-    """The last check of a turn, and whether files changed after it.
+# How an answer names what blocks the work, or why it stops: conservative, as a false alarm leaves steps open.
+_STOPS = (
+    r"(?i)\b(?:I(?: a|['\u2019])m|is|are|remains?|work) (?:\w+ )?(?:blocked|stuck)\b"
+    r"|\bblock(?:s|ed)? (?:by|on|me|this|the)\b"
+    r"|\b(?:can(?:not|['\u2019]t)|could(?: not|n['\u2019]t)|unable to|not able to|impossible to|not possible to)\b"
+    r"[^.!?\n]{0,60}\b(?:continue|proceed|go on|finish|complete|carry out|be (?:done|run|made|finished|completed))\b"
+    r"|\bI(?:['\u2019]ve| have| am|['\u2019]m|['\u2019]ll| will)? (?:now )?stop(?:ped|ping)?\b"
+    r"|\bstop(?:ped|ping)? here\b"
+    r"|\b(?:wait(?:ing)? for|need(?:s|ed)?|requires?|depends? on) (?:\w+ )?"
+    r"(?:you|your|the user|approval|permission|access|credentials|a decision)\b|\buntil (?:you|the user)\b"
+    r"|\b(?:left|leave|leaving) (?:\w+ ){0,4}(?:open|undone|for (?:you|later|now))\b"
+    r"|\bas you (?:asked|said|wanted|requested)\b"
+    r"|\bblockiert\b|\bwarte auf\b|\bbloqu|\u65e0\u6cd5\u7ee7\u7eed|\u7b49\u5f85\u60a8"
+)
 
-    A failed check is replaced only by one that runs some of the same programs, or by another failure.
+
+def names_obstacle(text: str) -> bool:
+    """Return True if an answer names what blocks the work, or why it stops with open steps."""
+    return re.search(_STOPS, re.sub(_CODE, " ", text)) is not None
+
+
+# Parts of a command that do not change what it checks.
+_IDLE_WORDS = lazy_pattern(r"2>&1|\|\s*(?:tail|head|cat|grep)\b.*|(?:^|(?<=\s))(?:python[\d.]* -m |-[qvx]+(?=\s|$))")
+
+
+def _covers(check: Check, other: Check) -> bool:
+    """Return True if a check that passed makes another one obsolete: it checks the same or more, with fewer words."""
+    words, others = (_IDLE_WORDS.sub(" ", each.command).split() for each in (check, other))
+    paths = [word.partition("::")[0] for word in others]
+
+    def within(word: str) -> bool:
+        return word in others or any(p == word or p.startswith(f"{word.rstrip('/')}/") for p in paths)
+
+    return check.passed and all(map(within, words))
+
+
+def _replaces(check: Check, other: Check, *, changed: bool) -> bool:
+    """Return True if nothing more needs to be said of an earlier check. changed: files were changed in between.
+
+    As long as nothing was changed, a part that passes says nothing of a whole that failed.
+    """
+    if other.command == check.command:
+        return True
+    same = bool({*other.programs} & {*check.programs})
+    return same and (changed or other.passed or not check.decided or _covers(check, other))
+
+
+_MAX_NAMED_CHECKS = 4
+
+
+class CheckTracker:
+    """The checks of a turn, and whether files changed after the latest.
+
+    ran: the latest check of each program, in order. A check that passed before files changed is dropped with the next
+        one: it proves nothing of the files as they are.
     """
 
     def __init__(self, more: Sequence[str], before: Spent) -> None:
         self._more = tuple(more)
-        self.last = before.check
+        self.ran = [*before.checks, *([before.check] if before.check else [])]
         self.changed_since = before.changed_since
         self.wrote = before.wrote
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that failed and were not run again with another outcome."""
+        return [check for check in self.ran if check.failed and check.started]
+
+    @property
+    def description(self) -> str:
+        """Which commands checked the work, and how each ended; "" for none."""
+        passed = [check for check in self.ran if check.passed]
+        lines = [f"{', '.join(f'`{check.command}`' for check in passed[-_MAX_NAMED_CHECKS:])} passed"] if passed else []
+        lines += map(str, [check for check in self.ran if not check.passed][-_MAX_NAMED_CHECKS:])
+        after = f", but files were changed after {'them' if self.ran[1:] else 'it'}" if self.changed_since else ""
+        return f"{'; '.join(lines)}{after}" if lines else ""
 
     def record_result(self, item: PreparedCall, result: ToolResult) -> ToolResult:
         """Record a call that ran; return its result, with a note if a pipe hides that a check failed."""
@@ -108,33 +173,34 @@ class CheckTracker:
         if isinstance(result.display, Note) and result.display.ended is not None:
             ended = checks.evaluate_check(*result.display.ended, more=self._more)
             # Files changed while it ran count as changed after it.
-            if ended and self.last and not self.last.decided and self.last.command == ended.command:
-                self.last = ended
+            if ended:
+                started = (not check.decided and check.command == ended.command for check in self.ran)
+                self.ran = [ended if same else check for check, same in zip(self.ran, started, strict=True)]
         return result
 
     def _ran(self, command: str, result: ToolResult) -> ToolResult:
         shown = result.display
         if isinstance(shown, Note):
             started = checks.evaluate_check(command, 0, more=self._more)
-            self._record(started and started.replace(decided=False))
+            self.record(started and started.replace(decided=False))
         if not isinstance(shown, CommandOutput):
             return result
         check = checks.evaluate_check(command, shown.exit_code, shown.pipe, self._more)
-        self._record(check)
+        self.record(check)
         if check is None or not check.failed or shown.exit_code != 0:
             return result
         note = f"{', '.join(check.programs)} in the pipe: exit code {check.exit_code}"
         noted = f"{shown.note}; {note}" if shown.note else note
         return result.replace(text=f"{result.text}\n[{note}]", display=shown.replace(note=noted, check_failed=True))
 
-    def _record(self, check: Check | None) -> None:
-        if check is None:
+    def record(self, check: Check | None) -> None:
+        """Record a check that ran. One whose program is missing takes the place of none that failed."""
+        if check is None or (self.failed and not check.started):
             return
-        before = self.last
-        other = before and before.programs and not set(before.programs) & set(check.programs)
-        if before and before.failed and before.started and (not check.started or (other and not check.failed)):
-            return
-        self.last, self.changed_since = check, False
+        kept = self.failed if self.changed_since else [other for other in self.ran if other.started]
+        others = [other for other in kept if not _replaces(check, other, changed=self.changed_since)]
+        self.ran = [*others, check]
+        self.changed_since = False
 
     def is_check(self, command: str) -> bool:
         """Return True if a command line contains a known runner, or one that the setting `verify` names."""
@@ -315,7 +381,7 @@ class Repeats:
     def __init__(self, budget: Budget, context: ToolContext, recent: Iterable[str] = ()) -> None:
         self._budget = budget
         self._context = context
-        self._read: dict[str, tuple[int, object]] = {}
+        self._read: dict[str, object] = {}
         self._latest: deque[_AnsweredCall] = deque(maxlen=MAX_CYCLE_CALLS * STOP_AFTER)
         self._runs = [0] * (MAX_CYCLE_CALLS + 1)
         self._warned_in: int | None = None
@@ -329,13 +395,10 @@ class Repeats:
         """The latest calls with their results, stored when the turn is suspended."""
         return tuple(f"{entry.key}:{entry.essence}" for entry in self._latest)
 
-    def unchanged(self, item: PreparedCall) -> int | None:
-        """Return the round of an identical call whose result cannot have changed; None if there is none."""
-        found = self._read.get(_key(item.call, item.tool.name))
-        if found is None:
-            return None
-        now = self.signature(item)
-        return found[0] if now is not None and now == found[1] else None
+    def unchanged(self, item: PreparedCall) -> bool:
+        """Return True if the result of an identical call before cannot have changed."""
+        before = self._read.get(_key(item.call, item.tool.name))
+        return before is not None and self.signature(item) == before
 
     def forget(self) -> None:
         """Forget earlier results, which are no longer shown to the model."""
@@ -364,7 +427,7 @@ class Repeats:
         key = _key(item.call, item.tool.name)
         after = self.signature(item)
         if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
-            self._read[key] = (self._budget.rounds, after)
+            self._read[key] = after
         return self.answered(key, result)
 
     def record_unrun(self, call: ToolCall, text: str) -> str:

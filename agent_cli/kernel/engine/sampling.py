@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_cli.kernel.engine.held_text import HeldText, RepeatedText, repeated_length
@@ -278,20 +278,13 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 continue
             reached = not isinstance(chunk, Notice)
             if isinstance(chunk, Notice):
-                if chunk.retry is not None:
-                    yield ModelRetry(*chunk.retry, chunk.wait)
-                    # The user, who watches, ends a pause that is too long for them.
-                    turn.budget.exclude(chunk.wait if turn.deps.attended else 0.0)
-                yield Warned(chunk.text, chunk.wait)
+                yield from _told(turn, chunk)
                 continue
             if isinstance(chunk, Restarted):
-                if (paid := _pay(turn, draft, broken=True)) is not None:
-                    yield UsageAdded(turn.options.label, paid, aside=True)
-                void = draft.message("error", with_calls=False) or void
+                void = (yield from _given_up(turn, draft)) or void
                 draft = AnswerDraft()
                 add = draft.add
                 held, repeated, first = held and HeldText(), RepeatedText(), True
-                yield AnswerRestarted()
                 continue
             add(chunk)
             if held is not None and isinstance(chunk, ToolCallStart) and (shown := held.release()):
@@ -306,17 +299,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                     break
             if pieces is not None:
                 yield from pieces.events(chunk)
-        if turn.looped:
-            if isinstance(stream, Generator):
-                stream.close()
-            draft.end_repetition()
-        turn.deps.context.cancel.check()
-        if draft.stopped is None:
-            raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
-        turn.stop_reason = draft.stopped.word
-        if draft.stopped.reason == "refusal":
-            word = f" ({draft.stopped.raw})" if draft.stopped.raw not in ("", "refusal") else ""
-            raise ModelError(Failure("refused", f"{turn.options.label} refused to answer{word}."))
+        _end(turn, draft, stream)
     except (ModelError, CancelledError) as error:
         failed = error
         turn.in_model_call = isinstance(error, CancelledError)
@@ -336,10 +319,48 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             yield TextDelta(shown)
         yield from _keep_partial(turn, draft, void, "interrupted" if isinstance(failed, CancelledError) else "error")
         raise failed
+    turn.cut_at = (paid.output if paid else 0) or request.max_tokens or 0
+    return (yield from _finished(turn, draft, held, paid))
+
+
+def _told(turn: Turn, notice: Notice) -> Iterator[Event]:
+    if notice.retry is not None:
+        yield ModelRetry(*notice.retry, notice.wait)
+        # The user, who watches, ends a pause that is too long for them.
+        turn.budget.exclude(notice.wait if turn.deps.attended else 0.0)
+    yield Warned(notice.text, notice.wait)
+
+
+def _given_up(turn: Turn, draft: AnswerDraft) -> Generator[Event, None, AssistantMessage | None]:
+    """Pay for an answer that the provider begins anew; return what there was of it."""
+    if (paid := _pay(turn, draft, broken=True)) is not None:
+        yield UsageAdded(turn.options.label, paid, aside=True)
+    yield AnswerRestarted()
+    return draft.message("error", with_calls=False)
+
+
+def _end(turn: Turn, draft: AnswerDraft, stream: Iterator[Chunk]) -> None:
+    """End the answer. Raises ModelError if it broke off or is a refusal, and CancelledError."""
+    if turn.looped:
+        if isinstance(stream, Generator):
+            stream.close()
+        draft.end_repetition()
+    turn.deps.context.cancel.check()
+    if draft.stopped is None:
+        raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
+    turn.stop_reason = draft.stopped.word
+    if draft.stopped.reason == "refusal":
+        word = f" ({draft.stopped.raw})" if draft.stopped.raw not in ("", "refusal") else ""
+        raise ModelError(Failure("refused", f"{turn.options.label} refused to answer{word}."))
+
+
+def _finished(
+    turn: Turn, draft: AnswerDraft, held: HeldText | None, paid: Usage | None
+) -> Generator[Event, None, AssistantMessage]:
+    """Return the answer, with calls that it has only as text."""
     assert draft.stopped is not None
     turn.in_model_call = False
     turn.was_cut = draft.stopped.unfinished
-    turn.cut_at = (paid.output if paid else 0) or request.max_tokens or 0
     message = draft.message(turn.stop_reason, cut=turn.was_cut)
     if paid is not None:
         turn.deps.state.window.record_usage(paid, len(turn.history) + (message is not None))
@@ -423,8 +444,10 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = Fal
 def _estimate_usage(turn: Turn, draft: AnswerDraft) -> Usage:
     """Estimate the usage of an answer that broke off before the provider reported it."""
     window = turn.deps.state.window
-    sent = measure.used_tokens(window, turn.options, turn.history)
-    return Usage(sent, measure.scaled(window, draft.tokens), estimated=True)
+    sent, report = measure.used_tokens(window, turn.options, turn.history), window.report
+    # The request begins as the last one did.
+    read = min(sent, report.input) if report is not None and report.cached else 0
+    return Usage(sent, measure.scaled(window, draft.tokens), cache_read=read, estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: ToolTable) -> AssistantMessage:

@@ -21,6 +21,7 @@ from time import monotonic
 from typing import Any
 
 from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.engine.environment import environment_of
 from agent_cli.kernel.engine.progress import Budget
 from agent_cli.kernel.engine.turn import Turn, TurnDeps, outer_checkpoint
 from agent_cli.kernel.engine.types import CallError, CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
@@ -71,12 +72,13 @@ class NestedTurn:
     def run(self) -> Generator[Event, None, TurnResult]:
         """Run (or resume) the turn; its events are not wrapped yet."""
         turn, deps, waits = self._turn, self.deps, self._waits
+        named = (spec for spec in turn.options.searched if names_tool(self.kind.tools, spec.name))
         options = turn.options.replace(
-            system=f"{self.kind.prompt}\n\n{parent_environment(turn.options.system)}",
-            tools=tuple(s for s in turn.options.tools if s.name in deps.tools),
+            system=f"{self.kind.prompt}\n\n{self._environment()}",
+            tools=tuple(s for s in (*turn.options.tools, *named) if s.name in deps.tools),
             spent=self.before,
             plan_review="off",
-            read_only=turn.read_only,
+            read_only=turn.read_only or self.kind.read_only,
             after_turn="",
             saved={},
             review="off",
@@ -97,6 +99,13 @@ class NestedTurn:
                     self._history.append(UserMessage(text))
                     yield MessageAdded(self._history[-1])
         return (yield from turn.start(self._history, deps, options))
+
+    def _environment(self) -> str:
+        """Return how things stand now; a sub-agent does not need the rest of the parent's system prompt."""
+        system, environment = self._turn.options.system, self.deps.environment
+        if environment is None:
+            return environment_of(system)
+        return environment.for_subagent(system, self.deps.policy.mode)
 
     def wrap(self, event: Event) -> Event:
         """Return an event of the sub-agent as one of the parent turn."""
@@ -193,12 +202,6 @@ def offers(turn: Turn, kind: AgentType) -> Callable[[str], bool]:
         return named and turn.deps.offered(name) and not names_tool(kind.disallowed_tools, name)
 
     return offered
-
-
-def parent_environment(system: str) -> str:
-    """Return the environment block of the parent's system prompt; a sub-agent does not need the rest."""
-    _, found, rest = system.partition("# Environment\n")
-    return f"# Environment\n{rest}" if found else ""
 
 
 def _result(result: TurnResult) -> ToolResult:
@@ -412,7 +415,7 @@ def may_join(turn: Turn, item: CheckedCall) -> bool:
         return False
     offered = offers(turn, kind)
     tools = [t for t in turn.deps.tools.values() if offered(t.name) and not t.ends_plan_mode]
-    return all(t.parallel_safe or t.changes_plan for t in tools)
+    return all(t.parallel_safe or t.changes_plan or (kind.read_only and t.command_argument) for t in tools)
 
 
 def start_subagents(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, ParallelSubagent]:

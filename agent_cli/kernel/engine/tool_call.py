@@ -217,6 +217,7 @@ BROKEN_OFF = (
     "The arguments broke off before their end, so a part may be missing and the call was not run. Make it again, "
     "whole; a long text in parts."
 )
+READS_ONLY = "Not run: you only read here, and this may change something. Report what you found instead."
 READ_ONLY = (
     "Not run: nothing may be changed before the user has approved a plan. Report what you found instead; the changes "
     "come after that."
@@ -252,7 +253,9 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
         if call.repaired and repairs.UNCLOSED in call.repaired and may_mutate(turn, item):
             raise ToolError(BROKEN_OFF)
         if turn.read_only and decision.level is not Level.DENY and may_mutate(turn, item):
-            raise ToolError(PLAN_FIRST if not turn.options.read_only else READ_ONLY)
+            kind = turn.deps.agents.get(turn.deps.agent)
+            first = READ_ONLY if turn.options.read_only else PLAN_FIRST
+            raise ToolError(READS_ONLY if kind is not None and kind.read_only else first)
         return item
     except ToolError as error:
         return CallError(str(error))

@@ -13,6 +13,7 @@ from typing import Any
 from agent_cli.config.prompts import prompt
 from agent_cli.hooks import NO_HOOKS, HookRegistry
 from agent_cli.kernel.decisions import Approver, Asker, Decision, defer
+from agent_cli.kernel.engine.environment import Environment
 from agent_cli.kernel.engine.progress import Budget, CheckTracker, Repeats, goal_of, open_steps, reminder, unfinished
 from agent_cli.kernel.engine.types import (
     ChangeObserver,
@@ -170,6 +171,7 @@ class TurnDeps(Value):
     depth: nesting depth of that sub-agent; 0 at the top.
     above: histories of the enclosing turns, the user's own first.
     workflows: by the name used in a prompt's `flow`; called with the turn and the stored state or None.
+    environment: how things stand for the model; None if nobody tells it.
     """
 
     client: ModelClient
@@ -203,6 +205,7 @@ class TurnDeps(Value):
     depth: int = 0
     above: tuple[Sequence[Message], ...] = ()
     workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
+    environment: Environment | None = None
 
     def nested(self, **changes: Any) -> TurnDeps:
         """Return the dependencies of a sub-agent, with a context and a policy of its own. changes: other fields."""
@@ -282,6 +285,13 @@ class Turn:
         self.view = self.deps.state.window.view(self.history)
         self.characters = sum(map(count_characters, self.view))
         self.hidden = self.deps.state.window.hidden_answers(self.history)
+
+    def news(self) -> list[str]:
+        """Return the message about what others have changed since the last request; sub-agents get none."""
+        environment = self.deps.environment
+        return (
+            environment.changes(mode=self.deps.policy.mode) if environment is not None and not self.deps.depth else []
+        )
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         window = self.deps.state.window
@@ -373,7 +383,8 @@ class Turn:
             first_chunk_ms=self.first_chunk_ms,
             actions=tuple(self.actions),
             denied=tuple(self.denials),
-            check=self.checks.last,
+            check=self.checks.ran[-1] if self.checks.ran else None,
+            checks=tuple(self.checks.ran[:-1]),
             changed_since=self.checks.changed_since,
             wrote=self.checks.wrote,
             plan_touched=self.plan_touched,

@@ -12,7 +12,7 @@ model, a limited number of times; then the turn ends with a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -249,22 +249,33 @@ _NAMED_FAILURE = r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u27
 WHOLE_ANSWER = "Then give your whole answer again: only your last message is shown."
 
 
-def failing_check(turn: Turn, check: Check, answer: str) -> Generator[Event, None, str | None]:
-    """Tell the model, once, that the last test or build command of this turn failed, unless its answer says so.
+def failing_check(turn: Turn, answer: str) -> Generator[Event, None, str | None]:
+    """Tell the model, once, which test and build commands of this turn failed without its answer saying so.
 
     An answer that asks something is final. A program that is not installed is not reported: one more round would not
     change that.
     """
-    if not check.failed or not check.started or turn.nudges.get("verify"):
+    if not turn.checks.failed or turn.nudges.get("verify") or is_question(answer):
         return None
-    if is_question(answer) or names_failure(answer, turn.history):
+    silent = _unmentioned(turn.checks.failed, answer, turn.history)
+    if not silent:
         return None
     turn.nudges["verify"] = 1
-    yield Noted(f"The last check failed: `{check.command}` ({check.ending}); asking the model about it.")
+    named = "; ".join(f"`{check.command}` ({check.ending})" for check in silent)
+    yield Noted(f"The answer does not mention a failed check: {named}; asking the model about it.")
     return (
-        f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
-        f"expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"
+        "<reminder>\nYour answer does not mention a check that you ran and that failed: "
+        f"{'; '.join(map(str, silent))}. Find the cause, fix it and run the check again. If this is expected or cannot "
+        "be fixed here, say so plainly in your answer.\n</reminder>"
     )
+
+
+def _unmentioned(failed: Sequence[Check], answer: str, history: Iterable[Message]) -> list[Check]:
+    """Return the failed checks that an answer does not mention. One that only says that something fails means all."""
+    if not names_failure(answer, history):
+        return list(failed)
+    named = [check for check in failed if any(name in answer for name in (check.command, *check.programs))]
+    return [check for check in failed if check not in named] if named else []
 
 
 def for_whole_answer(turn: Turn, message: str, answer: str) -> str:
@@ -314,7 +325,7 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
     )  # fmt: skip
     if ending.cause == "interrupted":
         raise CancelledError
-    turn.checks.last, turn.checks.changed_since = _check_result(turn, command, code), False
+    turn.checks.record(_check_result(turn, command, code))
     turn.nudges["verify"] = 1
     if code == 0:
         return None
@@ -338,9 +349,9 @@ def _check_result(turn: Turn, command: str, code: int | None) -> Check:
 
 def _passed_already(turn: Turn, command: str) -> bool:
     """Return True if the model itself ran the same command, it passed, and nothing changed since."""
-    last, line = turn.checks.last, " ".join(command.split())
+    line = " ".join(command.split())
     # Of a longer command only the beginning is recorded, which another one may share.
-    same = last is not None and last.passed and len(line) < checks.MAX_COMMAND_CHARS and last.command == line
+    same = len(line) < checks.MAX_COMMAND_CHARS and any(c.passed and c.command == line for c in turn.checks.ran)
     return same and not turn.checks.changed_since
 
 

@@ -35,6 +35,7 @@ class TurnOptions(TurnSettings):
 
     model: the provider's own name of the model.
     label: the name shown to users.
+    searched: tools that only a search finds; a type of sub-agents may name them.
     input_modalities: kinds of media that the model accepts.
     provider: its name, by which the limits of media in one request are found.
     spent: what earlier parts of the turn used.
@@ -53,6 +54,7 @@ class TurnOptions(TurnSettings):
     label: str
     system: str
     tools: tuple[ToolSpec, ...] = ()
+    searched: tuple[ToolSpec, ...] = ()
     input_modalities: frozenset[MediaKind] = frozenset()
     provider: str = ""
     limits: Limits = Limits()

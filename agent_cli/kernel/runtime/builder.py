@@ -7,26 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.hooks import HookRegistry, HookSession
 from agent_cli.kernel.decisions import Approver, Asker
-from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.engine.environment import Environment, RepositoryState
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
-from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.results import Limits
 from agent_cli.kernel.rules import Trust
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent
-from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
-from agent_cli.kernel.runtime.environment import check_mode, memory_sources, read_settings
-from agent_cli.kernel.runtime.mcp import SessionServers, make_servers
+from agent_cli.kernel.runtime.environment import check_mode, memory_sources
+from agent_cli.kernel.runtime.mcp import make_servers
 from agent_cli.kernel.runtime.models import (
     ChosenModel,
     input_modalities,
@@ -38,24 +35,28 @@ from agent_cli.kernel.runtime.models import (
     open_debug,
     wants_small_profile,
 )
-from agent_cli.kernel.runtime.session import (
+from agent_cli.kernel.runtime.session_log import (
     ATTENDED_LOCK_WAIT_SECONDS,
     LOCK_WAIT_SECONDS,
     OpenedSession,
-    SessionInUseError,
     make_header,
     model_name,
     new_log,
     read_session,
-    sanitize_title,
     session_origin,
     session_recorder,
 )
-from agent_cli.kernel.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
+from agent_cli.kernel.runtime.system_prompt import (
+    PromptFacts,
+    environment_block,
+    system_prompt,
+    working_files,
+)
 from agent_cli.kernel.runtime.tools import (
     choose_tools,
     make_context,
     make_workspace,
+    requested_tools,
     rule_saver,
     tool_specs,
     warn_unknown_rules,
@@ -65,12 +66,10 @@ from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder, write_crash_report
 from agent_cli.kernel.window import Window
-from agent_cli.knowledge.commands import expand_message
 from agent_cli.knowledge.loader import (
     WORKFLOWS,
     Embedded,
     active_style,
-    command_source,
     load_extensions,
     with_agent,
 )
@@ -87,18 +86,20 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.turn import Guard
     from agent_cli.kernel.message_ids import MessageIds
     from agent_cli.kernel.runtime.transcripts import SessionTranscript
+    from agent_tools.process.guarded_git import GitRun
 
 with lazy_imports():
     from agent_cli.kernel import message_ids  # only for frames
     from agent_cli.kernel.engine import structured_output
     from agent_cli.kernel.runtime import (
+        attachments,  # few messages have images
         hooks,  # only with hooks
         moved_project,  # only to resume a session
-        pending,  # only to resume a turn
         recording,  # only for runs that are recorded or replayed
         session_change,  # only to resume a session
         transcripts,  # only with hooks or a host
     )
+    from agent_cli.policy import git_use
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_STARTED = "Interrupted: the program ended before this finished. It had not begun."
@@ -111,98 +112,36 @@ _CLEAR_AT = (0.5, 0.75)
 _MAX_RESULTS_BYTES = 200_000_000
 
 
-# Returns the approver and the asker, given `Config.on_ask`.
-Answerers = Callable[[str], tuple[Approver, Asker]]
-
-
-def open_session(
-    config: Config,
-    run_env: RunEnvironment,
-    answerers: Answerers,
-    warn: Callable[[str], None],
-    *,
-    layers: Layers | None = None,
-    as_saved: Literal["never", "waiting", "always"] = "never",
-    check: Callable[[Restored], None] | None = None,
-    attended: bool = False,
-    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
-) -> Agent:
-    """Open the session that a configuration describes, a new one or an earlier one. Raises UsageError.
-
-    An earlier session is locked, read once, and then built.
-
-    layers: the settings; by default they are read.
-    as_saved: when an open turn is resumed with the settings saved with it: never, as a message follows; if it waits
-        for decisions; or also if it was interrupted.
-    check: called with the session that is copied; may raise UsageError.
-    attended: a user is present. embedded: additions of the embedding program.
-    """
-    layers = layers or (Layers() if as_saved == "always" else read_settings(config, run_env))
-    try:
-        opened = _open_resumed(config, layers.settings(), run_env, layers, warn, attended=attended)
-    except SessionInUseError as busy:
-        if attended or as_saved != "always":
-            raise
-        raise UsageError(
-            f"{busy.where} If a question is open there, answer it there; otherwise try again later."
-        ) from None
-    try:
-        restored = opened.restored
-        if restored is not None and config.fork and check is not None:
-            check(restored)
-        if restored is None or not _goes_on(restored, as_saved, copied=opened.config.fork):
-            return _build(opened, run_env, layers, answerers(""), warn, attended, embedded)
-        saved = pending.read_saved_turn(restored, config, run_env)
-        if opened.log is None:
-            # It is saved although sessions are not saved now.
-            settings = saved.layers.settings()
-            opened = _open_resumed(saved.config, settings, saved.run_env, saved.layers, warn, attended=attended)
-        answered = answerers(saved.config.on_ask)
-        opened = opened.replace(config=saved.config)
-        agent = _build(opened, saved.run_env, saved.layers, answered, warn, attended, embedded)
-        if saved.turn is not None:
-            pending.restore_suspended(agent, saved.turn, *answered)
-        return agent
-    except BaseException:  # the caller reports the error
-        opened.close()
-        raise
-
-
-def _goes_on(restored: Restored, as_saved: str, *, copied: bool) -> bool:
-    """Return True if the open turn of a session is resumed with the settings saved with it."""
-    waits = restored.waiting is not None and bool(restored.waiting.saved)
-    return as_saved == "always" or (as_saved == "waiting" and waits and not copied)
-
-
-def _build(
+def build_session(
     opened: OpenedSession,
     run_env: RunEnvironment,
     layers: Layers,
     answered: tuple[Approver, Asker],
     warn: Callable[[str], None],
-    attended: bool,
     embedded: Embedded,
-) -> Agent:
-    """Build the agent of a session that has been read. Raises UsageError."""
+    *,
+    attended: bool,
+) -> SessionBuild:
+    """Return everything that a session is made of. Raises UsageError. attended: a user is present."""
     config, settings = opened.config, layers.settings()
     if layers.env:
         run_env = run_env.replace(env={**run_env.env, **layers.env})
     check_mode(settings.permissions.mode, run_env.env, layers.managed)
     if config.agent:
         settings = with_agent(config, run_env, layers, settings, embedded)
-    build = _Build(opened, run_env, layers, settings, warn, embedded, attended=attended)
+    build = SessionBuild(opened, run_env, layers, settings, warn, embedded, attended=attended)
     build.choose_model()
     build.load_extensions()
     build.choose_tools()
     build.make_header()
     build.open_model()
     build.keep_transcript()
-    conversation = build.converse(build.turn_deps(*answered))
-    return build.agent(conversation)
+    build.make_turns(*answered)
+    return build
 
 
-class _Build:
-    """An agent while it is built: each step uses what those before it have made.
+class SessionBuild:
+    """What a session is made of: each step uses what those before it have made.
 
     answered: somebody approves calls. can_ask: somebody answers the model's questions.
     small: the prompt and tools are those of small models.
@@ -250,7 +189,8 @@ class _Build:
         """Load extensions, and make the context of tools and the policy."""
         settings, layers, run_env = self.settings, self.layers, self.run_env
         # Git works meanwhile.
-        self.repository = RepositoryState(run_env, layers) if self.old is None else None
+        self.environment = Environment(run_env.root, self.git, answered=self.can_ask, small=self.small)
+        self.repository = RepositoryState(run_env.root, self.git) if self.old is None else None
         self.added = load_extensions(self.config, run_env, layers, settings, self.warn)
         self.added.embed(self.embedded)
         workspace = make_workspace(run_env, settings, self.added.readable_folders())
@@ -258,25 +198,35 @@ class _Build:
             workspace, settings, layers, run_env, answered=self.answered, small_model=self.small,
             extensions=self.added.offered(),
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
+            restricted=self.config.restricted,
         )  # fmt: skip
-        self.attached = attach_images(
-            self.config.images,
-            workspace,
-            self.chosen.resolved.name,
-            self.context.input_modalities,
-            f"{self.config.name_of('images')}: ",
-        )
+        self.attached = (
+            attachments.attach_images(
+                self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities,
+                f"{self.config.name_of('images')}: ",
+            )
+            if self.config.images
+            else ()
+        )  # fmt: skip
+
+    def git(self) -> GitRun:
+        """Return git for reading the user's repository. Raises as `git_to_read`."""
+        return git_use.git_to_read(self.run_env.root, self.run_env.env, self.layers.trust.git_use)
 
     def choose_tools(self) -> None:
         """Choose the tools that the model is offered, and read the memory files."""
-        self.offered = choose_tools(
+        chosen = choose_tools(
             self.settings, self.layers.rules, self.context, self.restored, self.added.tools, self.embedded.tools,
             model=self.chosen.resolved.name, answered=self.can_ask, small=self.small,
+            restricted=self.config.restricted,
         )  # fmt: skip
         warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
+        self.requested = requested_tools(chosen, self.settings, self.layers.rules, self.restored, small=self.small)
+        self.offered = [*chosen, *(tool for tool in self.requested if tool not in chosen)]
         self.tools = self.offered
         if self.config.schema is not None:
-            self.tools = [*self.offered, structured_output.StructuredOutput(_schema(self.config))]
+            answer = structured_output.StructuredOutput(_schema(self.config))
+            self.requested, self.tools = [*self.requested, answer], [*self.offered, answer]
             self.guards.append(structured_output.answer_guard)
         self.table = ToolTable(self.tools, self.embedded.tool_aliases)
         self.memory = _load_memory(self.config, self.run_env, self.layers, self.settings, self.context, self.warn)
@@ -289,13 +239,13 @@ class _Build:
             self.chosen.resolved.name,
             self.small,
             self.can_ask,
-            lambda: (self.repository or RepositoryState(self.run_env, self.layers)).text(),
+            lambda: (self.repository or RepositoryState(self.run_env.root, self.git)).text(then=True),
             lambda: working_files(context),
             active_style(self.config, self.run_env, self.layers, settings, self.warn) if self.old is None else "",
         )
         self.header = make_header(
             self.config, self.run_env, self.chosen.resolved, self.offered, restored,
-            lambda: system_prompt(facts, settings, self.memory),  # made only where it is needed
+            lambda: system_prompt(facts, settings, self.memory, alone=self.config.shared_prompt),  # made where needed
             answered=self.can_ask, small=self.small,
         )  # fmt: skip
         if self.log is not None and restored is not None and restored.rebuilt:
@@ -303,8 +253,15 @@ class _Build:
         self.log = self.log or new_log(self.config, settings, self.store, self.header, restored, self.warn)
         if self.log is not None:
             _keep_results(context, settings, self.store, self.header, self.log)
+        self.learned: dict[str, str] = {}
         if restored is not None:
             _restore_context(context, restored)
+            self.learned = session_change.resume_environment(
+                self.environment, self.header, restored, context, answered=self.can_ask
+            )
+        else:
+            block = environment_block(facts, settings) if self.config.shared_prompt else ""
+            self.environment.begin(self.chosen.resolved.name, settings.permissions.mode, block)
 
     def open_model(self) -> None:
         """Open the client of the model, or that of a recording."""
@@ -335,8 +292,8 @@ class _Build:
             counts = transcripts.message_counts(self.header, self.restored, self.log)
             self.ids = message_ids.MessageIds(self.header.session_id, counts)
 
-    def turn_deps(self, approver: Approver, asker: Asker) -> TurnDeps:
-        """Return what a turn uses."""
+    def make_turns(self, approver: Approver, asker: Asker) -> None:
+        """Make what turns use, and how the history of the resumed session continues."""
         settings, run_env, layers, handle = self.settings, self.run_env, self.layers, self.handle
         transcript, log = self.transcript, self.log
         wanted = transcript.wanted if transcript else lambda: log.path if log else None
@@ -345,7 +302,7 @@ class _Build:
         def lazy(name: str) -> Callable[[], ModelHandle]:
             return self.lazy(name, settings, run_env)
 
-        return TurnDeps(
+        self.deps = TurnDeps(
             handle.client,
             self.table,
             self.context,
@@ -373,60 +330,28 @@ class _Build:
             ),
             agents=self.added.agent_types if any(tool.nested for tool in self.tools) else {},
             workflows=WORKFLOWS,
+            environment=self.environment,
         )  # fmt: skip
 
-    def converse(self, deps: TurnDeps) -> Conversation:
-        """Return the conversation, with the history of the resumed session."""
-        settings, header, restored, context = self.settings, self.header, self.restored, self.context
-        self.commands = commands = LiveMapping(self.added.commands)
-        specs = tool_specs(self.tools, context, small=self.small)
+        self._continue_history()
+
+    def _continue_history(self) -> None:
+        settings, header, restored = self.settings, self.header, self.restored
+        self.commands = LiveMapping(self.added.commands)
+        specs = tool_specs(self.requested, self.context, small=self.small)
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
         saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
-        notes = (
-            session_change.notes(header, restored, self.memory, self.run_env, self.layers, answered=self.can_ask)
-            if restored
-            else ()
-        )
-        return Conversation(
-            deps,
-            self.handle.options(turn_options(settings, self.chosen.resolved, header, specs)).replace(saved=saved),
-            session_recorder(self.log, self.transcript, self.ids, self.debug_log, self.embedded.record),
-            restored.history if restored else (),
-            expanders=[lambda text: expand_message(text, commands, context)],
-            attached=self.attached,
-            notes=[*notes],
-            plans=restored.plans if restored is not None else (),
-            origin=session_origin(self.config, settings, restored),
-            plan_workflow=self.embedded.plan_workflow,
-            command_source=lambda name: command_source(name, commands),
-            **calls_left_open(restored),
-        )
-
-    def agent(self, conversation: Conversation) -> Agent:
-        """Return the agent, once the servers that a run without a user waits for are there."""
-        joined = None
-        if self.servers is not None:
-            joined = SessionServers(
-                self.servers, conversation, self.table, self.commands, self.layers.rules, self.settings, self.chosen,
-                self.warn,
-            )  # fmt: skip
-        agent = Agent(
-            conversation, self.run_env, self.layers, self.settings, self.chosen, self.header, self.log, self.restored,
-            self.added, self.commands, self.memory, joined, self.transcript, self.ids,
-        )  # fmt: skip
-        if self.config.name and (name := sanitize_title(self.config.name)):
-            agent.rename(SessionNamed(name))
-        if joined is not None and not self.attended and self.embedded.waits:
-            try:
-                joined.wait_ready()
-            except BaseException:  # also an interrupt: release the session; the caller reports the error
-                agent.close()
-                raise
-        return agent
+        self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
+        searched = tool_specs([tool for tool in self.tools if tool not in self.requested], self.context)
+        self.options = self.options.replace(saved=saved, searched=searched)
+        self.record = session_recorder(self.log, self.transcript, self.ids, self.debug_log, self.embedded.record)
+        self.notes = tuple(session_change.notes(header, self.memory, restored)) if restored is not None else ()
+        self.origin = session_origin(self.config, settings, restored)
+        self.left_open = calls_left_open(restored)
 
 
-def _open_resumed(
+def open_resumed(
     config: Config,
     settings: Settings,
     run_env: RunEnvironment,
@@ -452,7 +377,7 @@ def _load_memory(
     warn: Callable[[str], None],
 ) -> Memory:
     """Load the memory files; those of subfolders are read when tools touch these."""
-    if config.bare:
+    if config.bare or config.safe:
         return Memory()
     sources = memory_sources(run_env, settings, layers.trust, context.readable, config)
     memory = load_memory(sources)

@@ -8,8 +8,8 @@ from agent_cli.config.prompts import prompt
 from agent_cli.hooks import NO_HOOKS, Hook
 from agent_cli.kernel.decisions import Answer, Approve, Reject, defer
 from agent_cli.kernel.engine.conversation import consume
+from agent_cli.kernel.engine.environment import environment_of
 from agent_cli.kernel.engine.loop import run_turn
-from agent_cli.kernel.engine.subagents import parent_environment
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ChangeObserver, ConversationState, ModelHandle, ToolTable, TurnOptions
 from agent_cli.kernel.events import ApprovalRequested, UsageAdded
@@ -89,7 +89,7 @@ def _ask_agent(
     )  # fmt: skip
     deps.context.cancel = cancel
     options = model.options(options).replace(
-        system=f"{prompt('hook')}\n{prompt('hook_agent')}\n{parent_environment(options.system)}",
+        system=f"{prompt('hook')}\n{prompt('hook_agent')}\n{environment_of(options.system)}",
         tools=tuple(spec for spec in options.tools if spec.name in deps.tools),
         limits=options.limits.replace(rounds=_MAX_ROUNDS), spent=Spent(), plan_review="off", after_turn="",
         saved={}, review="off", overrides=TurnOverrides(), suspended_state={},

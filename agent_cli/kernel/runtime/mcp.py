@@ -15,7 +15,7 @@ from agent_cli.kernel.engine.types import LiveMapping, ToolTable
 from agent_cli.kernel.rules import Rule, names_tool
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.models import ChosenModel
-from agent_cli.kernel.runtime.tools import tool_specs
+from agent_cli.kernel.runtime.tools import own_tools, tool_specs
 from agent_cli.kernel.session.store import state_folder
 from agent_tools.base import Tool, ToolError, UserCommand
 from agent_tools.cancel import CancelledError
@@ -148,7 +148,11 @@ class SessionServers:
         self._warn = warn
         self._decided = False
         self._sent: set[str] = set()
-        servers.join(offered=self._offered, changed=self._publish)
+        requested = {spec.name for spec in conversation.options.tools}
+        # Those that find our own tools; in their place come those that find the tools of servers, too.
+        self._own_finders = [s for s in conversation.options.tools if s.name in tools and tools[s.name].reaches_servers]
+        searched = [tool for tool in tools.values() if tool.name not in requested]
+        servers.join(offered=self._offered, changed=self._publish, more=[own_tools(searched)] if searched else [])
         conversation.expanders.append(self.expand)
         conversation.preparations.append(self.wait_ready)
 
@@ -223,8 +227,11 @@ class SessionServers:
     def _offer(self, tools: Iterable[Tool[Any]]) -> None:
         """Put these tools into the requests of the conversation, in place of those put there before."""
         conversation, listed = self._conversation, list(tools)
-        kept = [spec for spec in conversation.options.tools if spec.name not in self._sent]
-        self._sent = {tool.name for tool in listed}
+        names = {tool.name for tool in listed}
+        own = [spec for spec in self._own_finders if spec.name not in names]
+        replaced = {*self._sent, *names, *(spec.name for spec in own)}
+        kept = [*(spec for spec in conversation.options.tools if spec.name not in replaced), *own]
+        self._sent = names
         self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
         self._publish()
         specs = tool_specs(listed, conversation.deps.context)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.config.config import Config
+from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import ProviderSettings, Settings
 from agent_cli.kernel.engine.types import ModelHandle
 from agent_cli.kernel.modes import Effort
@@ -31,6 +32,8 @@ with lazy_imports():
     from agent_cli.kernel import redact
     from agent_cli.models import (
         debug,
+        guided,  # only for small models
+        retry,  # only with a budget
         server_info,  # most models are in the catalog
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
@@ -128,6 +131,12 @@ def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) ->
 
 def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
     """Raise UsageError if a budget in dollars cannot be enforced because the model's price is unknown."""
+    if _is_unpriced(model, info, settings) and not _is_gateway(model):
+        raise UsageError(_unpriced(model))
+
+
+def _is_unpriced(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> bool:
+    """Return True if there is a budget in dollars, and no price to enforce it with."""
     # OpenRouter reports the cost of each call.
     known = (
         model.wire == "scripted"
@@ -135,12 +144,22 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         or model.provider == "openrouter"
         or (info and (info.local or info.prices))
     )
-    if settings.max_cost and not known and not settings.allow_unknown_cost:
-        raise UsageError(
-            f"The price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
-            "max_cost (--max-budget-usd), or set allow_unknown_cost (--allow-unknown-cost) and limit the turn with "
-            "max_rounds (--max-turns)."
-        )
+    return bool(settings.max_cost and not known and not settings.allow_unknown_cost)
+
+
+def _is_gateway(model: ResolvedModel) -> bool:
+    """Return True for another address than the provider's own, where answers may come with their cost."""
+    provider = find_provider(model.provider)
+    return bool(model.base_url) and provider is not None and model.base_url != provider.base_url
+
+
+def _unpriced(model: ResolvedModel) -> str:
+    where = f" {model.base_url} reports no cost, and the" if _is_gateway(model) else " The"
+    return (
+        f"{where} price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
+        "max_cost (--max-budget-usd), or set allow_unknown_cost (--allow-unknown-cost) and limit the turn with "
+        "max_rounds (--max-turns)."
+    ).lstrip()
 
 
 class ChosenModel:
@@ -199,6 +218,7 @@ class ModelWindow(Value):
     images: the model accepts images, according to its server; None if unknown.
     parameters: the number of parameters, according to its server; None if unknown.
     llama_cpp: the server is llama.cpp.
+    constrains: it can build answers by a JSON schema; None: unknown.
     """
 
     tokens: int | None
@@ -206,6 +226,7 @@ class ModelWindow(Value):
     images: bool | None = None
     parameters: int | None = None
     llama_cpp: bool = False
+    constrains: bool | None = None
 
 
 def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings, *, ask: bool = True) -> ModelWindow:
@@ -234,7 +255,9 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         key = model.api_key.reveal() if model.api_key else ""
         asked = server_info.ask_server(model.base_url, model.model, key)
         if asked.window:
-            return ModelWindow(asked.window, "server", parameters=asked.parameters, llama_cpp=asked.llama_cpp)
+            return ModelWindow(
+                asked.window, "server", None, asked.parameters, asked.llama_cpp, constrains=asked.constrains
+            )
     if known:
         return ModelWindow(known, "catalog")
     # A local server with the protocol of Anthropic or Google is a proxy for a large model.
@@ -262,13 +285,28 @@ def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> 
     The size comes from its server, else from its name: the largest of `7b`, `1.5b`, `e4b` in it.
     """
     if settings.profile != "auto":
-        return settings.profile == "small"
+        return settings.profile != "default"
     if window.tokens is not None and window.tokens < SMALL_WINDOW_TOKENS:
         return True
     sizes = re.findall(_NAMED_SIZE, model) if "b" in model.lower() else ()
     named = max((float(size) * 1e9 for size in sizes), default=None)
     size = window.parameters or named
     return size is not None and size < SMALL_MODEL_PARAMETERS
+
+
+def wants_guidance(settings: Settings, model: ResolvedModel, window: ModelWindow) -> bool:
+    """Return True if the model should be led by constrained steps: by the setting, else if its server can do that.
+
+    Only a server on this machine is asked, once, when the first request is sent.
+    """
+    if settings.profile != "auto":
+        return settings.profile == "guided"
+    if not wants_small_profile(settings, model.model, window) or not is_loopback_url(model.base_url):
+        return False
+    if model.wire == "ollama" or window.constrains is not None:
+        return model.wire == "ollama" or bool(window.constrains)
+    key = model.api_key.reveal() if model.api_key else ""
+    return model.wire == "openai" and server_info.try_schema(model.base_url, model.model, key)
 
 
 # The default limit for an answer: a model may not stop by itself. An answer that is cut is continued.
@@ -337,7 +375,7 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_SECONDS_PER_KB
         timeouts = http.Timeouts(idle=idle, total=0.0, idle_per_kb=per_kb)
-        return create_client(
+        client = create_client(
             model,
             timeouts=timeouts,
             attempts=settings.retries,
@@ -346,6 +384,12 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
             window=window.tokens if window else None,
             progress=window is not None and window.llama_cpp,
         )
+        unpriced = settings.max_cost and _is_unpriced(model, lookup(model.provider, model.model), settings)
+        if unpriced:
+            client = retry.ReportedCostClient(client, _unpriced(model))
+        if window is None or not wants_guidance(settings, model, window):
+            return client
+        return guided.GuidedClient(client, prompt("small/guided"), prompt("small/system"))
 
     if model.recording:
         raise UsageError("A recording is replayed from the start of a run: agent -p --model replay:FILE.")

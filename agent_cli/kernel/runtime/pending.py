@@ -8,7 +8,7 @@ was suspended with. An approval holds for what was shown; if that has changed si
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +22,18 @@ from agent_cli.kernel.decisions import (
     Asker,
     Defer,
     QuestionReply,
-    approval_record,
     recorded_answer,
     recorded_reply,
-    reply_record,
 )
-from agent_cli.kernel.engine.conversation import Listener
-from agent_cli.kernel.engine.types import NestedState
-from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
-from agent_cli.kernel.messages import call_ids
-from agent_cli.kernel.modes import MODES
-from agent_cli.kernel.results import TurnResult
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAsked
 from agent_cli.kernel.rules import Rule
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent, switch_mode
 from agent_cli.kernel.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
-from agent_cli.kernel.runtime.user_decision import UserDecision, take_decision
 from agent_cli.kernel.session.files import holder, is_open
 from agent_cli.kernel.session.pending_items import pending_items
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.session.summary import summarize_sessions
-from agent_cli.kernel.window import Window
 from agent_tools.record import Value, from_json
 
 _DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
@@ -184,44 +174,10 @@ def read_saved_turn(restored: Restored, config: Config, run_env: RunEnvironment)
     return SavedTurn(chosen, run_env, layers, turn)
 
 
-def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
-    """Restore the mode, grants and decisions of the turn that an agent is about to resume."""
-    decided = RecordedApprover(waiting, approver, asker)
-    deps = agent.conversation.deps = agent.conversation.deps.replace(
-        approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
-    )
-    agent.conversation.suspended_state = waiting.kept
-    for call_id, messages in waiting.nested.items():
-        seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
-        window = Window(waiting.nested_compactions.get(call_id, ()))
-        deps.state.nested[call_id] = NestedState(messages, seen, shell, window)
-        deps.state.ids.update(call_ids(messages))
-    policy = deps.policy
-    mode = next((m for m in MODES if m == waiting.mode), policy.mode)
-    if mode == "bypassPermissions":
-        agent.layers.may_bypass = True  # when the session began
-        policy.no_bypass = agent.layers.managed.no_bypass
-    switch_mode(agent, mode)
-    for rule in waiting.grants:
-        policy.grant(rule)
-    for request in waiting.requests.values():
-        policy.note_asked(request.effects)
-
-
 def is_deferred(waiting: WaitingTurn) -> bool:
     """Return True if a turn waits only because a hook deferred calls; resuming it asks the hook again."""
     asked = [waiting.requests.get(call_id) for call_id in waiting.undecided]
     return bool(asked) and all(request is not None and request.deferred for request in asked)
-
-
-def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
-    """Return a function that resumes a turn suspended by a hook; None if there is none."""
-    waiting = agent.restored.waiting if agent.restored else None
-    if waiting is None or not is_deferred(waiting) or not agent.conversation.suspended:
-        return None
-    deps = agent.conversation.deps
-    restore_suspended(agent, waiting, deps.approver, deps.asker)
-    return lambda show: agent.conversation.resume(show, waiting.spent)
 
 
 def refuse_copy(restored: Restored) -> None:
@@ -262,26 +218,3 @@ def saved_environment(saved: Mapping[str, Any], run_env: RunEnvironment) -> RunE
     if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises if a parent is unreadable
         raise UsageError(f"The folder of this session no longer exists: {cwd}")
     return run_env.replace(cwd=cwd, root=Path(saved["root"]))
-
-
-def decide(agent: Agent, waiting: WaitingTurn, decisions: Iterable[UserDecision]) -> None:
-    """Record the user's decisions about open calls of a suspended turn, if all are valid.
-
-    Raises DecisionRefusedError, and UsageError for a mode that is refused in this environment.
-    """
-    records: list[ApprovalResolved | QuestionAnswered] = []
-    files = agent.tool_context.workspace
-    for decision in decisions:
-        check_mode(decision.mode, agent.run_env.env)
-        asked = waiting.requests.get(decision.call_id) or waiting.questions[decision.call_id]
-        if isinstance(asked, ApprovalRequested):
-            answer = take_decision(asked, decision, files, traits_of=agent.traits_of)
-            records.append(approval_record(asked, answer))
-        else:
-            records.append(reply_record(asked, take_decision(asked, decision, files)))
-    for record in records:
-        agent.conversation.record(record)
-        if isinstance(record, ApprovalResolved):
-            waiting.decisions[record.call_id] = record
-        else:
-            waiting.answers[record.call_id] = record

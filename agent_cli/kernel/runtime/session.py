@@ -1,295 +1,372 @@
-"""Open, resume, fork or create the session of a run, with its fixed header.
-
-User errors are `UsageError`s: one sentence, exit 2.
-"""
+"""A session: a conversation with everything it was built from, as the front ends use it. `open` is its constructor."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.config.config import Config
-from agent_cli.config.prompts import git_branch
-from agent_cli.config.schema import Settings
-from agent_cli.kernel.engine.conversation import Listener
-from agent_cli.kernel.engine.types import SessionOrigin
-from agent_cli.kernel.events import Event, Rewound, SessionNamed
-from agent_cli.kernel.messages import new_uuid
+from agent_cli.config.layers import Layers
+from agent_cli.kernel.decisions import Approver, Asker, approval_record, reply_record
+from agent_cli.kernel.engine.conversation import Conversation, Listener
+from agent_cli.kernel.engine.types import NestedState
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, SessionNamed, UsageAdded
+from agent_cli.kernel.messages import call_ids
+from agent_cli.kernel.modes import MODES
+from agent_cli.kernel.results import TurnResult, Usage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.session.log import SessionBusyError, SessionLog
-from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore
-from agent_cli.kernel.version import __version__
-from agent_cli.models.resolve import ResolvedModel
-from agent_tools.base import Tool
+from agent_cli.kernel.runtime.builder import SessionBuild, build_session, open_resumed
+from agent_cli.kernel.runtime.environment import check_mode, read_settings
+from agent_cli.kernel.runtime.mcp import SessionServers
+from agent_cli.kernel.runtime.models import lazy_model, make_planner, model_handle, open_client
+from agent_cli.kernel.runtime.session_log import SessionInUseError, sanitize_title
+from agent_cli.kernel.session.records import Restored, WaitingTurn
+from agent_cli.kernel.window import Window
+from agent_cli.knowledge.commands import expand_message
+from agent_cli.knowledge.loader import Embedded, Extensions, command_source
+from agent_cli.models.catalog import ModelInfo
+from agent_cli.models.resolve import ResolvedModel, prepare_client
 from agent_tools.lazy import lazy_imports
-from agent_tools.record import Value
-from agent_tools.text import shorten
 
 if TYPE_CHECKING:
-    from agent_cli.kernel.message_ids import MessageIds
-    from agent_cli.kernel.runtime.transcripts import SessionTranscript
-    from agent_cli.models.debug import DebugLog
+    from collections.abc import Mapping, Sequence
+
+    from agent_cli.kernel.engine.types import ModelHandle, ToolTable
+    from agent_cli.kernel.messages import Message
+    from agent_cli.kernel.modes import AgentType
+    from agent_cli.kernel.runtime.user_decision import UserDecision
+    from agent_cli.models.base import ModelClient
+    from agent_cli.policy.policy import Policy
+    from agent_tools.base import Tool, ToolContext
 
 with lazy_imports():
-    from agent_cli.kernel.runtime import transcripts  # only to resume a session that is not ours
-    from agent_cli.kernel.session import (
-        pending_plans,
-        search,  # only to resume a named session
+    from agent_cli.kernel.engine import structured_output
+    from agent_cli.kernel.runtime import (
+        pending,  # only to resume a turn
+        user_decision,  # only to decide about calls
     )
-    from agent_cli.kernel.session.transcripts import entries  # only to resume at an earlier message
 
-# Seconds to wait for another process that has the session open, which may be about to end.
-LOCK_WAIT_SECONDS = 5.0
-# The same if a user is present.
-ATTENDED_LOCK_WAIT_SECONDS = 2.0
-
-MAX_TITLE_CHARS = 80
-# Settings that replace the prompt of a resumed session.
-_PROMPTS = {"system_prompt", "append_system_prompt"}
+# Returns the approver and the asker, given `Config.on_ask`.
+Answerers = Callable[[str], tuple[Approver, Asker]]
 
 
-class SessionInUseError(UsageError):
-    """Another process has the session open. where: a sentence that says which one."""
+class Session(Conversation):
+    """A conversation with everything it was built from. `close` releases it.
 
-    def __init__(self, text: str, where: str) -> None:
-        super().__init__(text)
-        self.where = where
-
-
-class OpenedSession(Value):
-    """The session that a run resumes, read under its lock; without one, both are None.
-
-    log: None also for a session that is not saved, or is copied.
-    config: of the run, which may copy the session although the user did not ask for it.
+    transcript: in Claude Code's shape, where somebody may want it.
+    ids: the UUIDs of messages, for frames.
     """
 
-    config: Config
-    log: SessionLog | None = None
-    restored: Restored | None = None
+    @classmethod
+    def open(
+        cls,
+        config: Config,
+        run_env: RunEnvironment,
+        answerers: Answerers,
+        warn: Callable[[str], None],
+        *,
+        layers: Layers | None = None,
+        as_saved: Literal["never", "waiting", "always"] = "never",
+        check: Callable[[Restored], None] | None = None,
+        attended: bool = False,
+        embedded: Embedded = Embedded(),  # noqa: B008 - frozen
+    ) -> Session:
+        """Open the session that a configuration describes, a new one or an earlier one. Raises UsageError.
 
-    def close(self) -> None:
-        """Release the session."""
-        if self.log is not None:
-            self.log.close()
+        An earlier session is locked, read once, and then built.
 
-
-def model_name(config: Config, settings: Settings, restored: Restored | None) -> str | None:
-    """Return the model of the command line, else the session's last one, else that of the settings."""
-    if config.model or restored is None:
-        return settings.model
-    return restored.model or settings.model
-
-
-def read_session(
-    config: Config,
-    settings: Settings,
-    store: SessionStore,
-    warn: Callable[[str], None],
-    patience: float = LOCK_WAIT_SECONDS,
-    run_env: RunEnvironment | None = None,
-) -> tuple[SessionLog | None, Restored | None]:
-    """Open the session that the configuration resumes: lock it, then read it. Raises UsageError.
-
-    Without such a session, a transcript of Claude Code with that ID is read; it has no log yet.
-
-    patience: seconds to wait for another process that has it open.
-    run_env: where to look for that transcript; None: nowhere.
-    """
-    log = None
-    named = config.name_of
-    if config.latest and config.resume:
-        latest, one = named("latest"), named("resume")
-        raise UsageError(f"{latest} resumes the latest session, {one} the one that it names: give one of them.")
-    if config.session_id and not config.fork and (config.latest or config.resume):
-        resumed, new = f"{named('latest')} or {named('resume')}", named("session_id")
-        raise UsageError(f"{new} is the ID of a new session: with {resumed} add {named('fork')}.")
-    if config.resume_at is not None and not (config.resumes):
-        raise UsageError(f"{named('resume_at')} needs the session: give {named('resume')} and its ID.")
-    if config.resume_without is not None and config.resume_at is None:
-        raise UsageError(f"{named('resume_without')} needs {named('resume_at')}, after which the turn is dropped.")
-    try:
-        if not config.resume and not config.latest:
-            return None, None
+        layers: the settings; by default they are read.
+        as_saved: when an open turn is resumed with the settings saved with it: never, as a message follows; if it waits
+            for decisions; or also if it was interrupted.
+        check: called with the session that is copied; may raise UsageError.
+        attended: a user is present. embedded: additions of the embedding program.
+        """
+        layers = layers or (Layers() if as_saved == "always" else read_settings(config, run_env))
         try:
-            path = _resolve_session(config, store)
-        except SessionNotFoundError:
-            foreign = transcripts.read_foreign(config, run_env) if run_env is not None and config.resume else None
-            if foreign is None:
+            opened = open_resumed(config, layers.settings(), run_env, layers, warn, attended=attended)
+        except SessionInUseError as busy:
+            if attended or as_saved != "always":
                 raise
-            return None, _cut(config, foreign, foreign.uuids)
-        store, session_id = SessionStore.at(path.parent), path.stem
-        if settings.save_sessions and not config.fork:
-            log = SessionLog(store.path(session_id), warn, os.environ)
-            log.acquire(patience)
-        restored = store.load(session_id)
-        if config.resume_at is not None:
-            restored = _cut(config, restored, entries.uuids_in(path, session_id), store)
-    except (SessionNotFoundError, SessionBusyError) as error:
-        if log is not None:
-            log.close()
-        if isinstance(error, SessionBusyError):
-            raise SessionInUseError(str(error), error.where) from None
-        raise UsageError(str(error)) from None
-    if log is not None:
-        log.continue_from(restored.seq, restored.parent)
-        if config.resume_at is not None:
-            log.record(Rewound(len(restored.history), restored.plan))
-    if restored.bad:
-        what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
-        backup = f"; the original file {log.mend(restored)}" if log is not None else ""
-        warn(f"{what} of this session skipped{backup}.")
-    return log, restored
+            raise UsageError(
+                f"{busy.where} If a question is open there, answer it there; otherwise try again later."
+            ) from None
+        try:
+            restored = opened.restored
+            if restored is not None and config.fork and check is not None:
+                check(restored)
+            if restored is None or not _goes_on(restored, as_saved, copied=opened.config.fork):
+                return cls(build_session(opened, run_env, layers, answerers(""), warn, embedded, attended=attended))
+            saved = pending.read_saved_turn(restored, config, run_env)
+            if opened.log is None:
+                # It is saved although sessions are not saved now.
+                settings = saved.layers.settings()
+                opened = open_resumed(saved.config, settings, saved.run_env, saved.layers, warn, attended=attended)
+            answered = answerers(saved.config.on_ask)
+            opened = opened.replace(config=saved.config)
+            session = cls(
+                build_session(opened, saved.run_env, saved.layers, answered, warn, embedded, attended=attended)
+            )
+            if saved.turn is not None:
+                session.restore_turn(saved.turn, *answered)
+            return session
+        except BaseException:  # the caller reports the error
+            opened.close()
+            raise
+
+    def __init__(self, build: SessionBuild) -> None:
+        """Join what was built, and wait for the servers that a run without a user needs."""
+        commands, context, restored = build.commands, build.context, build.restored
+        super().__init__(
+            build.deps,
+            build.options,
+            build.record,
+            restored.history if restored else (),
+            expanders=[lambda text: expand_message(text, commands, context)],
+            attached=build.attached,
+            notes=build.notes,
+            learned=build.learned,
+            plans=restored.plans if restored is not None else (),
+            origin=build.origin,
+            plan_workflow=build.embedded.plan_workflow,
+            command_source=lambda name: command_source(name, commands),
+            **build.left_open,
+        )
+        self.run_env, self.layers, self.settings = build.run_env, build.layers, build.settings
+        self.chosen, self.header, self.restored = build.chosen, build.header, restored
+        self.commands, self.added, self.memory = commands, build.added, build.memory
+        self.transcript, self.ids, self._log = build.transcript, build.ids, build.log
+        self.name = restored.name if restored else ""
+        self._unsaid: list[SessionNamed | UsageAdded] = []
+        self.mcp: SessionServers | None = None
+        if build.servers is not None:
+            self.mcp = SessionServers(
+                build.servers, self, build.table, commands, self.layers.rules, self.settings, self.chosen, build.warn
+            )
+        if build.config.name and (name := sanitize_title(build.config.name)):
+            self.rename(SessionNamed(name))
+        if self.mcp is not None and not build.attended and build.embedded.waits:
+            try:
+                self.mcp.wait_ready()
+            except BaseException:  # also an interrupt: release the session; the caller reports the error
+                self.close()
+                raise
+
+    @property
+    def session_id(self) -> str:
+        return self.header.session_id
+
+    @property
+    def label(self) -> str:
+        """The model, as provider/model."""
+        return self.options.label
+
+    @property
+    def model(self) -> ResolvedModel:
+        """The model in use."""
+        return self.chosen.resolved
+
+    @property
+    def policy(self) -> Policy:
+        """The permissions of the session, with its mode."""
+        return self.deps.policy
+
+    @property
+    def tool_context(self) -> ToolContext:
+        """The state that tools share: workspace, plan, files read, jobs."""
+        return self.deps.context
+
+    @property
+    def window(self) -> Window:
+        """The model's view of the history, with compactions and pins."""
+        return self.deps.state.window
+
+    @property
+    def tools(self) -> ToolTable:
+        """The tools that the model may call."""
+        return self.deps.tools
+
+    @property
+    def agent_types(self) -> Mapping[str, AgentType]:
+        """The types of sub-agents, by name."""
+        return self.deps.agents
+
+    @property
+    def nested_histories(self) -> dict[str, Sequence[Message]]:
+        """The histories of suspended sub-agents, by their Task call."""
+        return {call_id: waits.history for call_id, waits in self.deps.state.nested.items()}
+
+    @property
+    def save_rule(self) -> Callable[[str], str] | None:
+        """Saves a rule for the project; see `TurnDeps.save_rule`."""
+        return self.deps.save_rule
+
+    @property
+    def turn_changes(self) -> str:
+        """The files that the last turn changed, in words; "" for none."""
+        return self.deps.watch.summed()
+
+    @property
+    def started_at(self) -> float:
+        """When the session began, in seconds since the epoch."""
+        return self.deps.state.began
+
+    def traits_of(self, tool: str) -> Tool[Any]:
+        """Return a tool of the session by name, for its traits."""
+        return self.deps.traits_of(tool)
+
+    def open_model(self, *, small: bool = False) -> ModelHandle:
+        """Open the model, or the small one if there is one, for a call beside the turns."""
+        deps = self.deps
+        assert deps.open_model is not None
+        return deps.small() if small and deps.small else deps.open_model(self.options.label)
+
+    def use_client(self, client: ModelClient) -> None:
+        """Send requests to another client, such as a script."""
+        self.deps = self.deps.replace(client=client)
+
+    @property
+    def structured(self) -> bool:
+        """Return True if the answer is to fit a JSON schema."""
+        return structured_output.NAME in self.tools
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The catalog's entry for the model, if any."""
+        return self.chosen.info
+
+    def rename(self, named: SessionNamed) -> None:
+        """Name the session; callable from any thread. A session without messages stores the name with its first one."""
+        self.name = named.name
+        self._unsaid = [event for event in self._unsaid if not isinstance(event, SessionNamed)]
+        self._record(named)
+
+    def charge(self, model: str, usage: Usage) -> None:
+        """Count a model call that the user made beside the turns; callable from any thread."""
+        if usage != Usage():
+            self._record(UsageAdded(model, usage, aside=True, of_turn=False))
+
+    def _record(self, event: SessionNamed | UsageAdded) -> None:
+        self._unsaid.append(event)
+        self.record_unsaid()
+
+    def record_unsaid(self) -> None:
+        """Record the name and the costs so far, once the session has messages."""
+        while self._unsaid and self.history:
+            self.record(self._unsaid.pop(0))
+
+    @property
+    def last_record(self) -> int:
+        """Number of the last record of the session's log; 0 if it is not saved."""
+        return self._log.last if self._log is not None else 0
+
+    @property
+    def unsaved(self) -> str:
+        """Why the session could not be saved, as long as that is so; "" if it is, or should not be saved."""
+        return self._log.warning if self._log is not None else ""
+
+    def reload(self, added: Extensions) -> None:
+        """Replace the commands, skills and types of sub-agents by those read now."""
+        self.added = added
+        context = self.tool_context
+        context.extensions, context.workspace.skill_folders = added.offered(), added.readable_folders()
+        if self.mcp is not None:
+            self.mcp.replace_commands(added.commands)
+        else:
+            self.commands.replace(added.commands)
+        if self.agent_types:
+            self.deps = self.deps.replace(agents=added.agent_types)
+
+    def start_background_work(self, after: float = 0.0) -> None:
+        """Start, after so many seconds, what the first turn would wait for: MCP servers, and LiteLLM's process."""
+        prepare_client(self.model, after)
+        if self.mcp is not None:
+            self.mcp.servers.start(after)
+
+    def close(self, reason: str = "other") -> None:
+        """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
+        try:
+            self.record_unsaid()
+            self.end(reason)
+        finally:
+            self.tool_context.close()
+            self.deps.watch.close()
+            if self.mcp is not None:
+                self.mcp.servers.close()
+            if self._log is not None:
+                self._log.close()
+
+    def use_mode(self, mode: str) -> None:
+        """Change the permission mode. Raises UsageError."""
+        if mode not in MODES:
+            raise UsageError(f"{mode} is not a permission mode. There are {', '.join(MODES)}.")
+        check_mode(mode, self.run_env.env, self.layers.managed, may_bypass=self.layers.may_bypass)
+        self.policy.mode = next(known for known in MODES if known == mode)
+
+    def use_model(self, name: str) -> None:
+        """Continue with another model, which learns its name. Raises UsageError."""
+        self.chosen.change(name)
+        model, info = self.model, self.info
+        client = open_client(model, self.settings, self.chosen.window)
+        handle = model_handle(model, info, self.settings, client, self.chosen.window)
+        planner = make_planner(self.chosen, handle, lambda name: lazy_model(name, self.settings, self.run_env))
+        self.deps = self.deps.replace(client=client, price=handle.price, planner=planner)
+        self.options = handle.options(self.options)
+
+    def restore_turn(self, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+        """Restore the mode, grants and decisions of the turn that is about to be resumed."""
+        decided = pending.RecordedApprover(waiting, approver, asker)
+        deps = self.deps = self.deps.replace(
+            approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
+        )
+        self.suspended_state = waiting.kept
+        for call_id, messages in waiting.nested.items():
+            seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
+            window = Window(waiting.nested_compactions.get(call_id, ()))
+            deps.state.nested[call_id] = NestedState(messages, seen, shell, window)
+            deps.state.ids.update(call_ids(messages))
+        policy = deps.policy
+        mode = next((m for m in MODES if m == waiting.mode), policy.mode)
+        if mode == "bypassPermissions":
+            self.layers.may_bypass = True  # when the session began
+            policy.no_bypass = self.layers.managed.no_bypass
+        self.use_mode(mode)
+        for rule in waiting.grants:
+            policy.grant(rule)
+        for request in waiting.requests.values():
+            policy.note_asked(request.effects)
+
+    def deferred_step(self) -> Callable[[Listener], TurnResult] | None:
+        """Return a function that resumes a turn suspended by a hook; None if there is none."""
+        waiting = self.restored.waiting if self.restored else None
+        if waiting is None or not pending.is_deferred(waiting) or not self.suspended:
+            return None
+        self.restore_turn(waiting, self.deps.approver, self.deps.asker)
+        return lambda show: self.resume(show, waiting.spent)
+
+    def decide(self, waiting: WaitingTurn, decisions: Iterable[UserDecision]) -> None:
+        """Record the user's decisions about open calls of a suspended turn, if all are valid.
+
+        Raises DecisionRefusedError, and UsageError for a mode that is refused in this environment.
+        """
+        records: list[ApprovalResolved | QuestionAnswered] = []
+        files = self.tool_context.workspace
+        for decision in decisions:
+            check_mode(decision.mode, self.run_env.env)
+            asked = waiting.requests.get(decision.call_id) or waiting.questions[decision.call_id]
+            if isinstance(asked, ApprovalRequested):
+                answer = user_decision.take_decision(asked, decision, files, traits_of=self.traits_of)
+                records.append(approval_record(asked, answer))
+            else:
+                records.append(reply_record(asked, user_decision.take_decision(asked, decision, files)))
+        for record in records:
+            self.record(record)
+            if isinstance(record, ApprovalResolved):
+                waiting.decisions[record.call_id] = record
+            else:
+                waiting.answers[record.call_id] = record
 
 
-def _cut(
-    config: Config, restored: Restored, uuids: Sequence[tuple[str, ...]], store: SessionStore | None = None
-) -> Restored:
-    """Return the session up to the message of `Config.resume_at`. Raises SessionNotFoundError.
-
-    store: of its log, if it has one.
-    """
-    if config.resume_at is None:
-        return restored
-    count = entries.messages_to_keep(restored.history, uuids, config.resume_at, config.resume_without)
-    if store is not None:
-        return store.load(restored.header.session_id, count)
-    return restored.replace(history=restored.history[:count], uuids=restored.uuids[:count])
-
-
-def _resolve_session(config: Config, store: SessionStore) -> Path:
-    """Return the log of the session to resume. Raises SessionNotFoundError."""
-    if not config.resume:
-        return store.path(store.latest())
-    return search.find_session(store, config.resume, anywhere=config.fork)
-
-
-def make_header(
-    config: Config,
-    run_env: RunEnvironment,
-    model: ResolvedModel,
-    tools: list[Tool[Any]],
-    restored: Restored | None,
-    system: Callable[[], str],
-    *,
-    answered: bool,
-    small: bool,
-) -> Header:
-    """Return the session's fixed header. A resumed session has its old prompt, which the provider may have cached.
-
-    system: returns the system prompt; called if a new one is needed.
-    answered: somebody answers questions.
-    small: the prompt and tools are those of small models.
-    """
-    session_id = _session_id(config)
-    if restored is not None and not restored.rebuilt:
-        old = restored.header
-        changed = {}
-        if not config.overrides.keys().isdisjoint(_PROMPTS):
-            changed["system"] = system()
-        if config.fork:
-            changed |= {"session_id": session_id, "forked_from": old.session_id}
-            if old.root != str(run_env.root):
-                # The session belongs to another project, so its environment does not apply.
-                changed |= {"cwd": str(run_env.cwd), "root": str(run_env.root), "branch": git_branch(run_env.root)}
-                changed["system"] = system()
-        return old.replace(**changed)
-    names = tuple(t.name for t in tools)
-    origin = ""
-    if restored is not None and config.fork:
-        origin = restored.header.session_id
-    elif restored is not None:
-        session_id = restored.header.session_id
-    return Header(
-        session_id,
-        str(run_env.cwd),
-        str(run_env.root),
-        model.name,
-        system(),
-        names,
-        __version__,
-        forked_from=origin,
-        branch=git_branch(run_env.root),
-        answered=answered,
-        small=small,
-    )
-
-
-def _session_id(config: Config) -> str:
-    chosen = config.session_id
-    if chosen is None:
-        return new_uuid()
-    bare = chosen.replace("-", "").lower()
-    if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
-        raise UsageError(f"{config.name_of('session_id')}: {chosen} is not a UUID.")
-    return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
-
-
-def new_log(
-    config: Config,
-    settings: Settings,
-    store: SessionStore,
-    header: Header,
-    restored: Restored | None,
-    warn: Callable[[str], None],
-) -> SessionLog | None:
-    """Create the log of a new session or a fork; None if it is not saved. Raises UsageError."""
-    if not settings.save_sessions:
-        return None
-    log = SessionLog(store.path(header.session_id), warn, os.environ)
-    try:
-        log.create(header, restored)
-        if restored is not None and restored.name:
-            log.record(SessionNamed(f"{restored.name} (copy)" if header.forked_from else restored.name))
-    except FileExistsError:
-        new, resume = config.name_of("session_id"), config.name_of("resume")
-        raise UsageError(f"{new}: session {header.session_id} exists already; resume it with {resume}.") from None
-    return log
-
-
-def session_origin(config: Config, settings: Settings, restored: Restored | None) -> SessionOrigin:
-    """Return how the session begins, for its Setup and SessionStart hooks."""
-    if restored is None:
-        return SessionOrigin("startup", config.setup)
-    source = "fork" if config.fork else "resume" if restored.history else "startup"
-    idle_since = pending_plans.seconds_of(restored.updated) if restored.updated else None
-    return SessionOrigin(source, config.setup, idle_since, 3600 if settings.cache_ttl == "1h" else 300)
-
-
-def sanitize_title(text: str) -> str:
-    """Return a title on one line, truncated and without surrounding quotes; it may be empty."""
-    line = next((line for line in text.strip().splitlines() if line.strip()), "")
-    return shorten(" ".join(line.split()).strip("\"'`*#").strip(), MAX_TITLE_CHARS)
-
-
-def session_recorder(
-    log: SessionLog | None,
-    transcript: SessionTranscript | None,
-    ids: MessageIds | None,
-    debug_log: DebugLog | None,
-    unsaved: Listener | None = None,
-) -> Listener:
-    """Return a function that records the events of a session in its log, transcript and debug log.
-
-    unsaved: receives the events of a session that is not saved.
-    """
-    record: Listener = log.record if log is not None else unsaved or _discard
-    if transcript is not None:
-        record = transcript.record
-    if ids is None and debug_log is None:
-        return record
-
-    def counted(event: Event) -> None:
-        if ids is not None:
-            ids.observe(event)
-        if debug_log is not None:
-            debug_log.event(event)
-        record(event)
-
-    return counted
-
-
-def _discard(event: Event) -> None:
-    """Record nothing, for a session that is not saved."""
+def _goes_on(restored: Restored, as_saved: str, *, copied: bool) -> bool:
+    """Return True if the open turn of a session is resumed with the settings saved with it."""
+    waits = restored.waiting is not None and bool(restored.waiting.saved)
+    return as_saved == "always" or (as_saved == "waiting" and waits and not copied)

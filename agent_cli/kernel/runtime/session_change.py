@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
-from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import git_branch
-from agent_cli.kernel.messages import ToolMessage, UserMessage
-from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.engine.compaction.carry_over import file_of
+from agent_cli.kernel.engine.environment import Environment
+from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.kernel.session.pending_plans import exact_seconds_of
 from agent_cli.kernel.session.records import Header, Restored
 from agent_cli.knowledge.memory import Memory
-from agent_cli.policy import git_use
-from agent_tools.fs.encoding import fingerprint
-from agent_tools.fs.read_state import KnownVersion
+from agent_tools.base import ToolContext
+from agent_tools.edit.diff import short_patch
+from agent_tools.fs import read_state
+from agent_tools.fs.encoding import decode_text
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular
-from agent_tools.process import guarded_git
-from agent_tools.text import escape_controls, one_line
+from agent_tools.text import one_line
 
 _USER_PRESENT = "The user is present from here on: you may ask if a wrong guess would be costly."
 _USER_ABSENT = (
@@ -28,105 +27,70 @@ _USER_ABSENT = (
     "finish the task. A call that needs approval is denied: continue without it and name it at the end."
 )
 _JOBS_LOST = "The program was left and started again, which ended the background commands"
-_GIT_SECONDS = 1.5
-_MAX_COMMITS = 8
 _MAX_FILES = 20
 _MAX_FILE_BYTES = 50_000_000
-_MAX_LINE_CHARS = 80
+_MAX_PATCH_LINES = 80
 _BREAK = "The session continues after a break."
 
 
-def notes(
-    header: Header, restored: Restored, memory: Memory, run_env: RunEnvironment, layers: Layers, *, answered: bool
-) -> list[str]:
-    """Return the messages that a resumed session begins with.
+def notes(header: Header, memory: Memory, restored: Restored) -> list[str]:
+    """Return the messages that a resumed session begins with, beside its `<session_change>`."""
+    return _changed_memory(header, memory, restored)
 
-    answered: somebody can answer questions.
+
+def resume_environment(
+    environment: Environment, header: Header, restored: Restored, context: ToolContext, *, answered: bool
+) -> dict[str, str]:
+    """Let the environment know what the model was told, and tell it what changed while the session was left.
+
+    answered: somebody can answer questions. Returns the marks of files of which the whole difference is told.
     """
-    return [
-        *_changed_memory(header, memory, restored),
-        *_changed_presence(header, restored, answered=answered),
-        *_lost_jobs(restored),
-        *_changed_workspace(header, restored, run_env, layers),
-    ]
+    texts = [m.text for m in restored.history if isinstance(m, UserMessage) and "<session_change>" in m.text]
+    environment.resume([*reversed(texts), header.system])
+    if header.small:
+        return {}
+    lines: list[str] = []
+    marks: dict[str, str] = {}
+    if restored.history:
+        if restored.header.root != header.root:
+            lines.append(f"The project's folder is {header.root} now; it was {restored.header.root}.")
+        changed, marks = _changed_files(environment, restored, context, texts)
+        lines += changed
+    if lines or environment.is_elsewhere:
+        lines.insert(0, _BREAK)
+    environment.pending += [*_changed_presence(header, restored, answered=answered), *_lost_jobs(restored), *lines]
+    return marks
 
 
-class _Told:
-    """What the model was last told of the workspace: by the system prompt, or by a later message of this kind."""
-
-    def __init__(self, header: Header, restored: Restored) -> None:
-        self.texts = [m.text for m in restored.history if isinstance(m, UserMessage) and _BREAK in m.text]
-        self._every = (*reversed(self.texts), header.system)
-
-    def _last(self, pattern: str) -> str:
-        found = (re.search(pattern, text, re.MULTILINE) for text in self._every)
-        return next((match[1] for match in found if match), "")
-
-    @property
-    def date(self) -> str:
-        return self._last(r"^Date: (\d{4}-\d\d-\d\d)$")
-
-    @property
-    def branch(self) -> str:
-        return self._last(r"^(?:Git repository: on|Branch:) (detached at \w+|[^\s;]+)")
-
-    @property
-    def commit(self) -> str:
-        return self._last(r"^Last commits?(?: then)?:\s([0-9a-f]{7,40}) ")
-
-
-def _changed_workspace(header: Header, restored: Restored, run_env: RunEnvironment, layers: Layers) -> list[str]:
-    """Return a message about the date, the branch, new commits, and files that changed since the model saw them."""
-    told = _Told(header, restored)
-    if header.small or not restored.history:
-        return []
-    lines = []
-    if restored.header.root != header.root:
-        lines.append(f"The project's folder is {header.root} now; it was {restored.header.root}.")
-    today, branch = time.strftime("%Y-%m-%d"), git_branch(run_env.root)
-    if told.date and today != told.date:
-        lines.append(f"Date: {today}")
-    if branch and told.branch and branch != told.branch:
-        lines.append(f"Branch: {branch} (it was {told.branch})")
-    lines += _new_commits(told.commit, run_env, layers)
-    changed = list(_changed_files(restored, str(run_env.root), told.texts))
-    if changed:
-        named = ", ".join(changed[:_MAX_FILES])
-        more = f" and {len(changed) - _MAX_FILES} more" if len(changed) > _MAX_FILES else ""
-        lines.append(f"Changed since you saw them: {named}{more}. Read them again before you rely on them.")
-    return [f"<session_change>\n{_BREAK}\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+def _changed_files(
+    environment: Environment, restored: Restored, context: ToolContext, told: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return lines about the files that changed since the model saw them, and the marks of those told in full."""
+    changed = list(_changed_since(restored, str(environment.root), told))
+    if not changed:
+        return [], {}
+    named = ", ".join(shown for shown, _, _ in changed[:_MAX_FILES])
+    more = f" and {len(changed) - _MAX_FILES} more" if len(changed) > _MAX_FILES else ""
+    lines: list[str] = []
+    marks: dict[str, str] = {}
+    for shown, path, data in changed[:_MAX_FILES]:
+        text = decode_text(data) if data is not None else None
+        if data is None or text is None or (before := known_text(environment, restored, path)) is None:
+            continue
+        read_state.recall(Path(path), before, context)
+        patch, counts, whole = short_patch(before, text.content)
+        if len(lines) + len(patch) > _MAX_PATCH_LINES:
+            continue
+        lines += [f"{shown} ({counts}):", *patch]
+        if whole:
+            marks[path] = read_state.note_told(Path(path), data, text.content, context, at_once=True)
+    rest = "Read them again before you rely on them." if not lines else "Read again what is not shown here:"
+    return [f"Changed since you saw them: {named}{more}. {rest}", *lines], marks
 
 
-def _new_commits(last: str, run_env: RunEnvironment, layers: Layers) -> list[str]:
-    """Return lines about the commits since the last one that the model knows."""
-    if not last or not (run_env.root / ".git").exists():
-        return []
-    log = ("log", f"-{_MAX_COMMITS + 1}", "--no-show-signature", "--format=%h %s")
-    try:
-        git = git_use.git_to_read(run_env.root, run_env.env, layers.trust.git_use)
-        head = git.run("rev-parse", "HEAD", seconds=_GIT_SECONDS).decode("ascii", "replace").strip()
-        if head.startswith(last):
-            return []
-        try:
-            found = _lines(git.run(*log, f"{last}..HEAD", seconds=_GIT_SECONDS))
-        except guarded_git.GitError:
-            found = []  # the commit is gone
-        newest = _lines(git.run("log", "-1", "--no-show-signature", "--format=%h %s", seconds=_GIT_SECONDS))
-    except (git_use.NotUsableError, git_use.NoRepositoryError, guarded_git.GitError):
-        return []
-    first = [f"Last commit: {newest[0]}"] if newest else []
-    if not found:
-        return [*first, f"{last}, the last commit before, is not in its history, or HEAD is before it"]
-    more = [f"... and more since {last}"] if len(found) > _MAX_COMMITS else [f"new since {last}"]
-    return [*first, *(f"  {line}" for line in found[1:_MAX_COMMITS]), *more]
-
-
-def _lines(out: bytes) -> list[str]:
-    return [escape_controls(line)[:_MAX_LINE_CHARS] for line in out.decode("utf-8", "replace").split("\n") if line]
-
-
-def _changed_files(restored: Restored, root: str, told: Sequence[str]) -> Iterator[str]:
-    """Yield the files that the model saw and that were changed, or removed, after the last record of the session.
+def _changed_since(restored: Restored, root: str, told: Sequence[str]) -> Iterator[tuple[str, str, bytes | None]]:
+    """Yield the files that the model saw and that were changed, or removed, after the last record of the session:
+    the name to show, the path, and the content.
 
     A file that took the place of another one may be older, so the time of the change of its entry counts once as well.
     """
@@ -140,12 +104,42 @@ def _changed_files(restored: Restored, root: str, told: Sequence[str]) -> Iterat
             data = read_regular(path, _MAX_FILE_BYTES) if changed else None
         except (FileNotFoundError, NotADirectoryError, NotRegularFileError):
             if not any(f"{shown} (removed)" in text for text in told):
-                yield f"{shown} (removed)"
+                yield f"{shown} (removed)", path, None
             continue
         except OSError:
             continue
-        if data is not None and fingerprint(data) != KnownVersion.from_mark(mark).version:
-            yield shown
+        if data is not None and read_state.is_another_version(data, mark):
+            yield shown, path, data
+
+
+def known_text(environment: Environment, restored: Restored, path: str) -> str | None:
+    """Return the text of the version of a file that the model knew, if its results or git have it."""
+    mark = restored.seen[path]
+    candidates = _texts_of_results(restored, path)
+    if _below(path, str(environment.root)):
+        candidates = chain(candidates, environment.committed_texts(os.path.relpath(path, environment.root)))
+    return next((text for text in candidates if not read_state.is_another_version(text.encode(), mark)), None)
+
+
+def _texts_of_results(restored: Restored, path: str) -> Iterator[str]:
+    """Yield texts that the file may have had, after each call that showed or changed it; not all were there."""
+    results = {m.call_id: m for m in restored.history if isinstance(m, ToolMessage) and not m.is_error}
+    cwd, text = restored.header.cwd, ""
+    for call in (c for m in restored.history if isinstance(m, AssistantMessage) for c in m.calls):
+        result, given = results.get(call.id), call.arguments
+        if result is None or file_of(call, cwd) != path:
+            continue
+        if isinstance(given.get("old_string"), str):
+            text = text.replace(
+                given["old_string"], str(given.get("new_string")), -1 if given.get("replace_all") else 1
+            )
+        elif isinstance(given.get("content"), str):
+            text = given["content"]
+        else:
+            shown = [re.fullmatch(r" *\d+\t(.*)", line) for line in result.text.split("\n")]
+            text = "".join(f"{line[1]}\n" for line in shown if line)
+        yield text
+        yield text.removesuffix("\n")
 
 
 def _below(path: str, folder: str) -> bool:
@@ -164,16 +158,12 @@ def _changed_memory(header: Header, memory: Memory, restored: Restored) -> list[
 
 
 def _changed_presence(header: Header, restored: Restored, *, answered: bool) -> list[str]:
-    """Return a message for a resumed session if a user is now present, or no longer is."""
-    if header.small:
-        return []
+    """Return a line for a resumed session if a user is now present, or no longer is."""
     before = header.answered
     for message in restored.history:
         if isinstance(message, UserMessage) and (_USER_PRESENT in message.text or _USER_ABSENT in message.text):
             before = _USER_PRESENT in message.text
-    if answered == before:
-        return []
-    return [f"<session_change>\n{_USER_PRESENT if answered else _USER_ABSENT}\n</session_change>"]
+    return [] if answered == before else [_USER_PRESENT if answered else _USER_ABSENT]
 
 
 # Not compiled before a session is resumed.
@@ -185,7 +175,7 @@ _JOB_ENDED = r"(?m)^\[(?:Background command )?(b\d+)(?:: (?!running)| \(| was st
 
 
 def _lost_jobs(restored: Restored) -> list[str]:
-    """Return a message for a resumed session if background commands ended unseen, with the program; it is sent once."""
+    """Return a line for a resumed session if background commands ended unseen, with the program; it is sent once."""
     left: dict[str, None] = {}
     for message in restored.history:
         if isinstance(message, UserMessage) and _JOBS_LOST in message.text:
@@ -195,4 +185,4 @@ def _lost_jobs(restored: Restored) -> list[str]:
                 left[found[found.lastindex or 1]] = None
             for found in re.finditer(_JOB_ENDED, message.text):
                 left.pop(found[1], None)
-    return [f"<session_change>\n{_JOBS_LOST} {', '.join(left)}.\n</session_change>"] if left else []
+    return [f"{_JOBS_LOST} {', '.join(left)}."] if left else []

@@ -8,40 +8,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Literal
 
-from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import git_branch, prompt
+from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import SandboxSettings, Settings
-from agent_cli.kernel.modes import Mode
+from agent_cli.kernel.engine.environment import describe_mode
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.knowledge.memory import Memory
 from agent_tools.base import ToolContext
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Listing
-from agent_tools.text import escape_controls
 
 with lazy_imports():
-    from agent_cli.policy import git_use
-    from agent_tools.process import child, guarded_git
     from agent_tools.search import ls
 
 Family = Literal["claude", "gpt", "gemini", "open"]
-_MODES: dict[Mode, tuple[str, str]] = {
-    "default": (
-        "reading is free; the user approves changes and most commands",
-        "reading is free; changes and most commands are denied unless a rule allows them",
-    ),
-    "acceptEdits": (
-        "edits in the workspace are made at once; the user approves most commands",
-        "edits in the workspace are made; most commands are denied unless a rule allows them",
-    ),
-    "plan": ("nothing is changed until the user approves a plan",) * 2,
-    "dontAsk": ("reading is free; everything else is denied unless a rule allows it",) * 2,
-    "bypassPermissions": ("nothing needs approval but what rules and protected paths demand",) * 2,
-}
+_MAX_LISTED_FILES = 40
 
 
 class PromptFacts(Value):
@@ -87,11 +71,12 @@ def _is_gpt(name: str) -> bool:
     return of_openai or (name[:1] == "o" and name[1:2].isdecimal())
 
 
-def system_prompt(facts: PromptFacts, settings: Settings, memory: Memory) -> str:
-    """Return the system prompt with the environment and the memory files."""
+def system_prompt(facts: PromptFacts, settings: Settings, memory: Memory, *, alone: bool = False) -> str:
+    """Return the system prompt with the environment (unless `alone`) and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else _instructions(facts)]
     parts.append(facts.style)
-    parts.append(_environment(facts, settings))
+    if not alone:
+        parts.append(environment_block(facts, settings))
     parts.append(memory.block())
     parts.append(settings.append_system_prompt)
     return "\n\n".join(p for p in parts if p)
@@ -104,7 +89,7 @@ def _instructions(facts: PromptFacts) -> str:
     return "\n".join(map(prompt, parts))
 
 
-def _environment(facts: PromptFacts, settings: Settings) -> str:
+def environment_block(facts: PromptFacts, settings: Settings) -> str:
     """Describe where the session works. Sub-agents get this part too."""
     run_env, mode = facts.run_env, settings.permissions.mode
     system = os.uname()
@@ -121,7 +106,7 @@ def _environment(facts: PromptFacts, settings: Settings) -> str:
         f"System: {system.sysname} {system.release.partition('-')[0]}; commands run in bash",
         f"Date: {time.strftime('%Y-%m-%d')}",
         f"Model: {facts.model}",
-        f"Permission mode at the start: {mode}: {_MODES[mode][not facts.answered]}",
+        f"Permission mode at the start: {describe_mode(mode, answered=facts.answered)}",
         f"Sandbox: {describe_sandbox(settings.sandbox, system.sysname, bubblewrap=_has_bubblewrap(run_env.env))}",
     ]
     return "\n".join(lines)
@@ -156,75 +141,3 @@ def _has_bubblewrap(env: Mapping[str, str]) -> bool:
     """Return True if bubblewrap is installed; no process is started for that."""
     folders = ("/usr/bin", "/bin", *env.get("PATH", "").split(os.pathsep))
     return any(folder.startswith("/") and os.access(f"{folder}/bwrap", os.X_OK) for folder in folders)
-
-
-# For git to answer, together: a large repository must not delay the first request.
-_GIT_SECONDS = 1.5
-_MAX_OUTPUT_BYTES = 4 << 20
-_MAX_STATUS_LINES = 10
-_MAX_LISTED_FILES = 40
-_MAX_COMMITS = 5
-_MAX_LINE_CHARS = 80
-
-
-class RepositoryState:
-    """Ask git in the background; `text` waits for it. Git runs only where the trust of the workspace allows it."""
-
-    def __init__(self, run_env: RunEnvironment, layers: Layers) -> None:
-        self._root = run_env.root
-        self._running: list[child.BriefChild] = []
-        if not (run_env.root / ".git").exists():
-            return
-        try:
-            git = git_use.git_to_read(run_env.root, run_env.env, layers.trust.git_use)
-            for words in (
-                ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
-                ("log", f"-{_MAX_COMMITS}", "--no-show-signature", "--format=%h %s"),
-            ):
-                self._running.append(git.start_brief(*words))
-        except (git_use.NotUsableError, guarded_git.GitError):
-            self._stop()
-
-    def text(self) -> str:
-        """Return the lines about the repository; only its branch where git may not run, fails or is too slow."""
-        branch = git_branch(self._root)
-        if not (self._root / ".git").exists():
-            return "Git repository: no"
-        first = f"Git repository: {f'on {branch}' if branch else 'yes'}"
-        try:
-            status, log = [self._lines(process) for process in self._running]
-        except ValueError:  # not started, or slow
-            self._stop()
-            return first
-        if status is None:
-            return f"{first} (its status could not be read)"
-        # A session goes on long after this.
-        lines = [f"{first}; when the session began (run git status for now): {_count(len(status))}", *_some(status)]
-        if log:
-            lines += ["Last commits then:", *log]
-        return "\n".join(lines)
-
-    def _lines(self, process: child.BriefChild) -> list[str] | None:
-        """Return the lines of git's output, None if it failed. Raises ValueError if it did not come in time."""
-        try:
-            out, _ = child.collect(process, b"", _GIT_SECONDS, _MAX_OUTPUT_BYTES)
-        except (TimeoutError, OverflowError, child.StuckError):
-            raise ValueError from None
-        if process.returncode:
-            return None
-        return [escape_controls(line)[:_MAX_LINE_CHARS] for line in out.decode("utf-8", "replace").split("\n") if line]
-
-    def _stop(self) -> None:
-        for process in self._running:
-            if process.returncode is None:
-                child.read_until_exit(process, b"", 0, _MAX_OUTPUT_BYTES)
-        self._running = []
-
-
-def _count(files: int) -> str:
-    return "working tree clean" if not files else f"{files} changed file{'s' * (files > 1)}:"
-
-
-def _some(status: Sequence[str]) -> list[str]:
-    more = [f"... and {len(status) - _MAX_STATUS_LINES} more"] if len(status) > _MAX_STATUS_LINES else []
-    return [*status[:_MAX_STATUS_LINES], *more]

@@ -9,9 +9,9 @@ from agent_cli.config.prompts import prompt
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import AssistantMessage, UserMessage, is_user_message, user_text
 from agent_cli.kernel.results import Usage
-from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.models import lazy_model
-from agent_cli.kernel.runtime.session import sanitize_title
+from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_log import sanitize_title
 from agent_cli.models.base import ModelError, Request, TextCollector
 from agent_tools.cancel import CancelledError, CancelToken
 
@@ -26,7 +26,7 @@ class Titles:
         self._requested: set[str] = set()
         self._cancel = CancelToken()
 
-    def turn_ended(self, agent: Agent) -> None:
+    def turn_ended(self, agent: Session) -> None:
         """Request a title from the small model in the background, if there is one and the session has no name."""
         session = agent.header.session_id
         if (
@@ -36,7 +36,7 @@ class Titles:
             or not agent.settings.save_sessions
         ):
             return
-        if not any(isinstance(m, AssistantMessage) and m.text for m in agent.conversation.history):
+        if not any(isinstance(m, AssistantMessage) and m.text for m in agent.history):
             return
         self._requested.add(session)
         threading.Thread(target=self._ask, args=(agent,), name="title", daemon=True).start()
@@ -45,7 +45,7 @@ class Titles:
         """Stop making titles."""
         self._cancel.cancel()
 
-    def _ask(self, agent: Agent) -> None:
+    def _ask(self, agent: Session) -> None:
         """Make a title, in a separate thread. If the model fails, the session stays without a title."""
         settings = agent.settings
         assert settings.small_model is not None
@@ -64,9 +64,9 @@ class Titles:
             self._on_usage(usage)
 
 
-def _title_prompt(agent: Agent) -> str:
+def _title_prompt(agent: Session) -> str:
     """Return the beginning of the conversation as a prompt."""
-    history = agent.conversation.history
+    history = agent.history
     request = next((user_text(m.text) for m in history if is_user_message(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
     return f"<conversation>\nUser: {request[:_MAX_CHARS]}\n\nAgent: {answered[:_MAX_CHARS]}\n</conversation>"

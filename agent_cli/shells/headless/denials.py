@@ -5,9 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from agent_cli.kernel.events import ApprovalRequested
-from agent_cli.kernel.results import Denial
-from agent_cli.kernel.session.view_entries import CallView
+from agent_cli import ApprovalRequested, CallView, Denial
 from agent_tools.text import escape_controls, one_line
 
 _DENIED = "Permission was denied: the call "

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from agent_cli.kernel.events import KINDS, PIECES, Event, SubagentEvent, ToolFinished, unwrap
-from agent_cli.kernel.results import Complete, Failed, Failure, LimitReached, Suspended, TurnResult
+from agent_cli import Complete, Event, Failed, Failure, LimitReached, SubagentEvent, Suspended, ToolFinished, TurnResult
+from agent_cli.kernel.events import KINDS, PIECES, unwrap
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls, short_duration, tokens_used
 
 if TYPE_CHECKING:
-    from agent_cli.kernel.session.live import LiveSession, ViewChange
-    from agent_cli.kernel.session.view_entries import CallView
+    from agent_cli import CallView, LiveSession, ViewChange
 
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
@@ -128,8 +127,9 @@ def _ending(event: ToolFinished) -> str:
 
 
 Outcome = Literal[
-    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted", "differs"
-]
+    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted", "differs",
+    "unpriced",
+]  # fmt: skip
 OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, DIFFERS, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 6, 75, 141
 
 
@@ -149,6 +149,8 @@ def outcome_of(
     """
     if (failure := getattr(result, "failure", None)) is not None and failure.kind == "replay":
         return "differs"
+    if failure is not None and failure.kind == "price":
+        return "unpriced"
     match result:
         case Complete(degraded=True):
             return "degraded"
@@ -183,6 +185,7 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
         "unfinished": FAILED,
         "interrupted": 130,
         "differs": DIFFERS,
+        "unpriced": USAGE,
     }
     return codes[outcome]
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli import Diagnostics, Failed, LiveSession, SessionStore, Suspended, Usage
 from agent_cli.console import local_time, print_line, print_notice, print_text
-from agent_cli.kernel.results import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd, Usage, empty_end
-from agent_cli.kernel.session.live import LiveSession
+from agent_cli.kernel.results import TerminalReason, TurnEnd, empty_end
 from agent_cli.kernel.session.pending_items import has_expired
 from agent_cli.kernel.session.records import WaitingTurn
-from agent_cli.kernel.session.store import SessionStore
 from agent_cli.shells.headless.output import FAILED, SUSPENDED
 from agent_cli.shells.headless.result_object import result_object
 from agent_tools.lazy import lazy_imports

@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agent_cli import (
+    ApprovalRequested,
+    AssistantMessage,
+    Complete,
+    Failed,
+    Failure,
+    LimitReached,
+    LiveSession,
+    TurnResult,
+    Usage,
+)
 from agent_cli.kernel.engine.tool_results import usage_object
-from agent_cli.kernel.events import ApprovalRequested, ModelRetry, decider_word
-from agent_cli.kernel.messages import AssistantMessage, new_uuid
-from agent_cli.kernel.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
-from agent_cli.kernel.session.live import LiveSession
+from agent_cli.kernel.events import ModelRetry, decider_word
+from agent_cli.kernel.messages import new_uuid
+from agent_cli.kernel.results import Cap
 from agent_cli.shells.headless.output import Outcome
 
 # In that format, other limits are an error during execution.

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from agent_cli import ApprovalRequested, Complete, Event, QuestionAsked, Suspended, TurnResult, Usage
 from agent_cli.console import print_line, print_notice, print_text
-from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.kernel.results import Complete, Spent, Suspended, TurnResult, Usage, empty_end
+from agent_cli.kernel.results import Spent, empty_end
 from agent_cli.shells.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.shells.headless.output import (
     FAILED,
@@ -31,14 +31,12 @@ from agent_tools.results import Media
 from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
+    from agent_cli import LiveSession, Session
     from agent_cli.kernel.message_ids import MessageIds
-    from agent_cli.kernel.runtime.agent import Agent
-    from agent_cli.kernel.session.live import LiveSession
     from agent_cli.shells.headless.stream_json import StreamJson
 
 with lazy_imports():
     from agent_cli.kernel.runtime import attachments
-    from agent_cli.kernel.runtime import pending as runtime_pending
     from agent_cli.kernel.session import live, pending_items, pending_plans
     from agent_cli.shells.headless import (
         denials,  # few runs have any
@@ -174,8 +172,8 @@ def read_message(options: HeadlessOptions) -> str:
 
 def run_headless(
     options: HeadlessOptions,
-    start: Callable[[], tuple[Agent, RunReport]],
-    command: Callable[[Agent, str, Callable[[Event], None]], str | None],
+    start: Callable[[], tuple[Session, RunReport]],
+    command: Callable[[Session, str, Callable[[Event], None]], str | None],
     *,
     resumes: bool,
 ) -> int:
@@ -193,7 +191,7 @@ def run_headless(
         if not resumes:
             raise
     agent, report = start()
-    before = runtime_pending.deferred_step(agent) if resumes else None
+    before = agent.deferred_step() if resumes else None
     if missing is not None and before is None:
         raise missing
 
@@ -202,7 +200,7 @@ def run_headless(
         if answer is not None:
             return without_model(answer)
         media = attachments.attach_mentioned(text, agent.tool_context, agent.model.name) if "@" in text else ()
-        return agent.conversation.send(text, show, media)
+        return agent.send(text, show, media)
 
     try:
         if before is None:
@@ -231,22 +229,21 @@ def _run_both(first: TurnStep, then: TurnStep) -> TurnStep:
 
 
 def resume_headless(
-    options: HeadlessOptions, agent: Agent, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
+    options: HeadlessOptions, agent: Session, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
 ) -> int:
     """Resume a suspended turn, and report on it like on any run. by_model: usage of its earlier parts."""
-    return run_and_report(options, agent, report, lambda show: agent.conversation.resume(show, spent), by_model)
+    return run_and_report(options, agent, report, lambda show: agent.resume(show, spent), by_model)
 
 
 def run_and_report(
     options: HeadlessOptions,
-    agent: Agent,
+    agent: Session,
     report: RunReport,
     turn: TurnStep,
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
     """Run a turn and report on it; return the exit code. by_model: as in `resume_headless`."""
-    conversation = agent.conversation
-    watch = Signals(conversation.interrupt)
+    watch = Signals(agent.interrupt)
     progress = ProgressPrinter(print_notice, options.verbose, denials=options.output_format != "text")
     # With `json` and `verbose` the lines are one array, printed at the end.
     array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None
@@ -263,7 +260,7 @@ def run_and_report(
 
     def show(event: Event) -> None:
         if watch.caught:
-            conversation.interrupt()  # a signal before the turn began
+            agent.interrupt()  # a signal before the turn began
         listener(event)
         if options.reports is not None:
             options.reports(event)
@@ -298,19 +295,19 @@ def run_and_report(
     return code
 
 
-def open_decisions(view: LiveSession | None, agent: Agent, report: RunReport) -> list[dict[str, Any]]:
+def open_decisions(view: LiveSession | None, agent: Session, report: RunReport) -> list[dict[str, Any]]:
     """Return what waits for the user, as JSON data."""
     asked = [call.question for call in view.asked if call.question is not None] if view is not None else []
-    histories = agent.conversation.history, agent.nested_histories
+    histories = agent.history, agent.nested_histories
     return pending_items.pending_items(asked, *histories, plan_ttl=report.plan_ttl)
 
 
 def open_lines(
-    options: HeadlessOptions, agent: Agent, report: RunReport, write: Callable[[dict[str, Any]], None]
+    options: HeadlessOptions, agent: Session, report: RunReport, write: Callable[[dict[str, Any]], None]
 ) -> StreamJson:
     """Return the listener that writes the JSON lines of a run."""
     if options.partial:
-        agent.conversation.options = agent.conversation.options.replace(pieces=True)
+        agent.options = agent.options.replace(pieces=True)
     return stream_json.StreamJson(
         write, report.session_id, report.model, options.partial, options.hook_events, cwd=report.cwd,
         subagent_text=options.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
@@ -419,7 +416,7 @@ def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, view: Live
     text = getattr(result, "text", "")
     if outcome == "interrupted":
         print_notice(f"Interrupted.{resume}")
-    elif outcome in ("failed", "retryable", "differs"):
+    elif outcome in ("failed", "retryable", "differs", "unpriced"):
         if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
             hint = failure_hint(getattr(result, "failure", None))
             print_notice(f"{message} {hint}".rstrip())

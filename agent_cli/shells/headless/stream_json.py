@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from agent_cli.kernel import message_ids
-from agent_cli.kernel.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
-from agent_cli.kernel.events import (
+from agent_cli import (
     ApprovalResolved,
-    ArgumentsDelta,
-    CallStarted,
+    AssistantMessage,
+    CallView,
+    Failure,
+    LiveSession,
     TextDelta,
     ThinkingDelta,
-    ThinkingSigned,
+    ToolCall,
     ToolFinished,
-    decider_word,
+    Usage,
+    ViewChange,
 )
-from agent_cli.kernel.messages import AssistantMessage, Thinking, ToolCall, claude_blocks, new_uuid
-from agent_cli.kernel.results import Failure, Usage
-from agent_cli.kernel.session.live import LiveSession, ViewChange
+from agent_cli.kernel import message_ids
+from agent_cli.kernel.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
+from agent_cli.kernel.events import ArgumentsDelta, CallStarted, ThinkingSigned, decider_word
+from agent_cli.kernel.messages import Thinking, claude_blocks, new_uuid
 from agent_cli.kernel.session.pending_items import pending_item
 from agent_cli.kernel.session.transcripts.entries import content_block
-from agent_cli.kernel.session.view_entries import CallView, MessageView
+from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.shells.headless.result_object import error_word, retry_fields
 from agent_cli.shells.headless.stream_parts import PartialMessage, TaskLines

@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time
 from typing import Any
 
+from agent_cli import CallView, LiveSession, ToolCall, Usage
 from agent_cli.kernel.engine.tool_results import subagent_result
-from agent_cli.kernel.messages import Part, Text, Thinking, ToolCall
-from agent_cli.kernel.results import Usage
-from agent_cli.kernel.session.live import LiveSession
-from agent_cli.kernel.session.view_entries import CallView
+from agent_cli.kernel.messages import Part, Text, Thinking
 from agent_tools.shell.jobs import Job
 from agent_tools.text import one_line, shorten
 

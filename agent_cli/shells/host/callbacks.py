@@ -12,16 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_cli import (
+    Answer,
+    ApprovalRequested,
+    Defer,
+    EditedCall,
+    QuestionAsked,
+    QuestionReply,
+    Reject,
+    UsageError,
+    UserDecision,
+)
 from agent_cli.console import print_warning
 from agent_cli.hooks import PythonHook
 from agent_cli.hooks.events import HOOK_EVENTS
-from agent_cli.kernel.decisions import Answer, Defer, EditedCall, QuestionReply, Reject
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.rules import split_rules
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.user_decision import DECLINED, DecisionWord, UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import DECLINED, DecisionWord, take_decision
 from agent_cli.mcp.answers import mcp_result
 from agent_cli.mcp.tools import result_within, wait_for
 from agent_cli.policy.policy import change_rules, rules_problem
@@ -31,7 +39,7 @@ from agent_tools.plan import parse_plan, plan_text
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.kernel.runtime.agent import Agent
+    from agent_cli import Session
     from agent_cli.kernel.runtime.mcp import SessionServers
 
 HOOK_TIMEOUT_SECONDS = 60.0
@@ -44,11 +52,11 @@ class RemoteApprover(ABC):
     """An external program that is asked about the calls of an attached session; subclasses define how."""
 
     def __init__(self) -> None:
-        self._attached: Agent | None = None
+        self._attached: Session | None = None
         # Arguments that the program chose, by call; it is not asked about them again.
         self._chosen: dict[str, Fields] = {}
 
-    def attach(self, agent: Agent) -> None:
+    def attach(self, agent: Session) -> None:
         """Answer for this session, which was built with `approve` as its approver. Nothing is asked before."""
         self._attached = agent
 
@@ -57,7 +65,7 @@ class RemoteApprover(ABC):
         """Return the reply, or the reason why there is none. Raises CancelledError."""
 
     @property
-    def _agent(self) -> Agent:
+    def _agent(self) -> Session:
         assert self._attached is not None
         return self._attached
 
@@ -113,7 +121,7 @@ class RemoteApprover(ABC):
             text = text or ("The user did not approve it." if word == "answer" else "")
             answer = take_decision(asked, UserDecision(asked.call_id, "", cast(DecisionWord, word), text), workspace)
             if reply.get("interrupt"):
-                self._agent.conversation.interrupt()
+                self._agent.interrupt()
             return answer
         mode = self._check_updates(updates)
         word = "answer" if isinstance(asked, QuestionAsked) and asked.kind == "questions" else "approve"
@@ -282,7 +290,7 @@ class PromptTool(RemoteApprover):
         self.name = name
         self._servers: SessionServers | None = None
 
-    def attach(self, agent: Agent) -> None:
+    def attach(self, agent: Session) -> None:
         """Ask on behalf of this session. Raises UsageError if none of its servers can have the tool."""
         names = agent.mcp.servers.all if agent.mcp is not None else {}
         if agent.mcp is None or not any(self.name.startswith(f"mcp__{name}__") for name in names):

@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli import Session
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
@@ -26,7 +26,7 @@ _STATUS_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pendin
           "unapproved": "pending"}  # fmt: skip
 
 
-def server_states(agent: Agent) -> list[Fields]:
+def server_states(agent: Session) -> list[Fields]:
     """Return the MCP servers with their state and tools, as hosts expect them."""
     if agent.mcp is None:
         return []
@@ -142,7 +142,7 @@ def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
     at = session.messages.get(str(fields["user_message_id"]))
     if at is None:
         return {"canRewind": False, "error": "No file checkpoint found for this message."}
-    work = undo_manager(agent.run_env, agent.settings, agent.header.session_id)
+    work = undo_manager(agent.run_env, agent.settings, agent.session_id)
     turns = work.from_message(at)
     plan = work.plan(turns)
     items = plan.of("ready", "ask")

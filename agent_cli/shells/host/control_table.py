@@ -5,13 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from agent_cli.config.config import Config
-from agent_cli.kernel.decisions import Approver, Asker
+from agent_cli import Approver, Asker, Config, LiveSession, RunEnvironment, Session, Usage
 from agent_cli.kernel.engine.conversation import Conversation
-from agent_cli.kernel.results import Usage
-from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.agent import Agent
-from agent_cli.kernel.session.live import LiveSession
 from agent_cli.knowledge.loader import all_styles, load_extensions
 from agent_cli.models.catalog import newest_claude
 from agent_cli.shells.headless.run import HeadlessOptions, RunReport
@@ -36,10 +31,10 @@ class HostSetup(Value):
     frames: bool
     verbose: bool
     prompt_tool: str
-    headless: Callable[[Agent], HeadlessOptions]
-    report: Callable[[Agent], RunReport]
+    headless: Callable[[Session], HeadlessOptions]
+    report: Callable[[Session], RunReport]
     unattended: tuple[Approver, Asker]
-    on_open: Callable[[Agent], None]
+    on_open: Callable[[Session], None]
 
 
 _FAMILIES = ("opus", "sonnet", "haiku")
@@ -66,7 +61,7 @@ class OpenSession(ABC):
         self.view = LiveSession()
         self.messages: dict[str, int] = {}
         self.first_model = ""
-        self._agent: Agent | None = None
+        self._agent: Session | None = None
 
     @abstractmethod
     def interrupt(self) -> None:
@@ -85,7 +80,7 @@ class OpenSession(ABC):
         """Drop a waiting message, or all of them; return the IDs of those dropped."""
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> Session:
         """The open agent. Raises ControlError before it is open."""
         if self._agent is None:
             raise ControlError("The session is not open yet: send initialize or a message first.")
@@ -99,7 +94,7 @@ class OpenSession(ABC):
     @property
     def conversation(self) -> Conversation:
         """The conversation of the open agent."""
-        return self.agent.conversation
+        return self.agent
 
     @property
     def output_style(self) -> str:

@@ -11,14 +11,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
+from agent_cli import MODES, UsageError
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.rule_lists import rule_list
 from agent_cli.kernel.engine.compaction.controls import context_usage
 from agent_cli.kernel.events import SessionNamed
-from agent_cli.kernel.modes import MODE_ALIASES, MODES, Effort
+from agent_cli.kernel.modes import MODE_ALIASES, Effort
 from agent_cli.kernel.rules import RuleError, RuleList
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.agent import switch_mode, switch_model
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.saved_settings import save_project_setting, save_setting
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
@@ -68,25 +67,24 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
         raise ControlError(f"{mode} is not a permission mode. Available: {', '.join(MODES)}.")
-    switch_mode(session.agent, mode)
+    session.agent.use_mode(mode)
     return {"mode": mode}
 
 
 @_SESSION.handles("set_model")
 def _set_model(session: OpenSession, fields: Fields) -> Fields:
     name = fields.get("model")
-    switch_model(session.agent, session.first_model if name in (None, "", "default") else str(name))
+    session.agent.use_model(session.first_model if name in (None, "", "default") else str(name))
     return {}
 
 
 @_SESSION.handles("set_max_thinking_tokens")
 def _set_thinking(session: OpenSession, fields: Fields) -> Fields:
     tokens = fields.get("max_thinking_tokens")
-    conversation = session.agent.conversation
     if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
         raise ControlError("max_thinking_tokens must be a number of tokens, or null for the default.")
     changed = {"effort": "none", "thinking_tokens": None} if tokens == 0 else {"thinking_tokens": tokens}
-    conversation.options = conversation.options.replace(**changed)
+    session.agent.options = session.agent.options.replace(**changed)
     return {}
 
 
@@ -99,7 +97,7 @@ def _rename(session: OpenSession, fields: Fields) -> Fields:
 @_SESSION.handles("get_context_usage")
 def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     agent = session.agent
-    found = context_usage(agent.conversation)
+    found = context_usage(agent)
     size = found.size or 0
     categories = [
         {"name": name, "tokens": count, "color": _COLORS[n % len(_COLORS)], "kind": "used"}
@@ -114,13 +112,13 @@ def _context_usage(session: OpenSession, fields: Fields) -> Fields:
         "maxTokens": found.limit or size,
         "rawMaxTokens": size,
         "percentage": round(100 * found.used / size, 1) if size else 0,
-        "model": agent.conversation.options.label,
+        "model": agent.label,
         "isAutoCompactEnabled": found.limit is not None,
         **({"autoCompactThreshold": found.limit} if found.limit else {}),
         "memoryFiles": [{"path": str(f.path), "type": "memory", "tokens": 0} for f in agent.memory.files],
         "mcpTools": [
             {"name": tool.name, "serverName": tool.name.split("__")[1], "tokens": 0, "isLoaded": True}
-            for tool in agent.conversation.options.tools
+            for tool in agent.options.tools
             if tool.name.startswith("mcp__")
         ],
         "agents": [{"agentType": name, "source": "session", "tokens": 0} for name in agent.agent_types],
@@ -139,7 +137,7 @@ def _usage(session: OpenSession, fields: Fields) -> Fields:
     """Return the session's usage so far. There is no subscription here, and so no rate limits."""
     agent = session.agent
     seconds = time.time() - agent.started_at
-    work = undo_manager(agent.run_env, agent.settings, agent.header.session_id)
+    work = undo_manager(agent.run_env, agent.settings, agent.session_id)
     changed = work.diffs(work.from_message(0))
     return {
         "session": {
@@ -169,7 +167,7 @@ def _version(session: OpenSession, fields: Fields) -> Fields:
 
 @_SESSION.handles("stop_task")
 def _stop_task(session: OpenSession, fields: Fields) -> Fields:
-    conversation, task = session.agent.conversation, str(fields["task_id"])
+    conversation, task = session.agent, str(fields["task_id"])
     if conversation.stop_subagent(task):
         return {}
     job = session.agent.tool_context.state(Jobs).find(task)
@@ -214,8 +212,7 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
         elif name in ("effort", "effortLevel") and value is not None:
             if value not in get_args(Effort):
                 raise ControlError(f"{value} is not a level of effort. Available: {', '.join(get_args(Effort))}.")
-            conversation = session.agent.conversation
-            conversation.options = conversation.options.replace(effort=value)
+            session.agent.options = session.agent.options.replace(effort=value)
         else:
             ignored.append(name)
     return {"ignored": ignored} if ignored else {}

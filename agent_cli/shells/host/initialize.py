@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_cli.config.config import Config
+from agent_cli import Config, UsageError
 from agent_cli.config.rule_lists import rule_list
 from agent_cli.hooks import PythonHook
 from agent_cli.kernel.modes import AgentType
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.knowledge.agents import agent_types_from
 from agent_cli.shells.host.callbacks import HostCallbacks
 from agent_cli.shells.host.channel import Fields

@@ -12,17 +12,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli.config.config import Config
+from agent_cli import Config, Event, Failed, Session, Suspended, TurnResult, UsageError, read_settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.events import Event, SessionNamed
+from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import new_uuid, parse_media
-from agent_cli.kernel.results import Failed, Suspended, TurnResult, empty_end
-from agent_cli.kernel.run_environment import OutputError, UsageError
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.results import empty_end
+from agent_cli.kernel.run_environment import OutputError
 from agent_cli.kernel.runtime.attachments import attach_mentioned
-from agent_cli.kernel.runtime.builder import open_session
-from agent_cli.kernel.runtime.environment import read_settings
-from agent_cli.kernel.runtime.pending import deferred_step
+from agent_cli.kernel.runtime.session_commands import run_session_command
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.headless.input import Signals
@@ -43,7 +40,6 @@ from agent_cli.shells.host.channel import BadLine, ControlRequest, Fields, HostC
 from agent_cli.shells.host.control_table import ControlError, HostSetup, OpenSession
 from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control
 from agent_cli.shells.host.initialize import Initialized, read_initialize
-from agent_cli.shells.host.session_commands import run_session_command
 from agent_tools.base import ToolError
 from agent_tools.record import Value
 
@@ -127,7 +123,7 @@ class HostSession(OpenSession):
     def _interrupt(self) -> None:
         self._queue.put(_End())
         if self._agent is not None:
-            self._agent.conversation.interrupt()
+            self._agent.interrupt()
 
     def _read(self) -> None:
         try:
@@ -144,7 +140,7 @@ class HostSession(OpenSession):
                 item.setdefault("uuid", new_uuid())
                 self._message_ids.append(str(item["uuid"]))
                 if item.get("priority") == "now" and self._agent is not None:
-                    self._agent.conversation.interrupt()
+                    self._agent.interrupt()
             self._queue.put(item)
         elif item.subtype == "initialize" or item.subtype in BETWEEN_TURNS or self._agent is None:
             self._queue.put(item)
@@ -162,7 +158,7 @@ class HostSession(OpenSession):
     def interrupt(self) -> None:
         """Stop the running turn, or the one that the first waiting message starts."""
         self._interrupted = self._turning or bool(self.queued())
-        self.agent.conversation.interrupt()
+        self.agent.interrupt()
 
     def queued(self) -> list[str]:
         """Return the IDs of the messages that wait for their turn."""
@@ -249,7 +245,7 @@ class HostSession(OpenSession):
             waits=False,
             mirror=self._mirror,
         )  # fmt: skip
-        agent = open_session(
+        agent = Session.open(
             config, self.run_env, lambda on_ask: (approver, asker), print_warning, layers=layers, embedded=embedded
         )
         self._agent = agent
@@ -286,7 +282,7 @@ class HostSession(OpenSession):
 
         def show(event: Event) -> None:
             if self._interrupted:
-                agent.conversation.interrupt()
+                agent.interrupt()
             listener(event)
 
         result = self._run(line, show)
@@ -301,23 +297,22 @@ class HostSession(OpenSession):
         report = self.setup.report(self.agent)
         self._code = finish(options, report, result, view, stream, watch.caught, pending, line.fields, servers, earlier)
 
-    def _headless_options(self, agent: Agent) -> HeadlessOptions:
+    def _headless_options(self, agent: Session) -> HeadlessOptions:
         options = self.setup.headless(agent)
         return options.replace(subagent_text=options.subagent_text or self._initialized.forward_subagents)
 
     def _run(self, line: UserLine, show: Callable[[Event], None]) -> TurnResult:
         """Run the turn for a message, or the session command in it."""
         agent = self.agent
-        conversation = agent.conversation
         text, media = line.message.text, line.message.media
-        self.messages[line.uuid] = len(conversation.history)
+        self.messages[line.uuid] = len(agent.history)
         # The message was composed by a program, with the SDK's `verbatim_prompts`.
         verbatim = line.fields.get("client_composed") is True
         if text.startswith("/") and not verbatim:
             answer = run_session_command(self, text, show)
             if answer is not None:
                 return without_model(answer)
-        if conversation.suspended and (resume := deferred_step(agent)) is not None:
+        if agent.suspended and (resume := agent.deferred_step()) is not None:
             result = resume(show)
             if isinstance(result, Suspended):
                 return result
@@ -325,19 +320,19 @@ class HostSession(OpenSession):
         try:
             if not verbatim:
                 media = (*attach_mentioned(text, agent.tool_context, agent.model.name), *media)
-            return conversation.send(text, show, media, line.message.uuid, verbatim=verbatim)
+            return agent.send(text, show, media, line.message.uuid, verbatim=verbatim)
         except ToolError as error:
             return without_model(str(error))
 
     def clear(self) -> None:
         """Start a new conversation with the same configuration, in a new session."""
         old, config = self.agent, self._initialized.change(self.setup.config)
-        model, mode = old.conversation.options.label, old.policy.mode
+        model, mode = old.label, old.policy.mode
         old.close("clear")
         self.messages.clear()
         self._build(config.replace(resume=None, latest=False, fork=False, session_id=None, model=model))
         self.agent.policy.mode = mode
-        self.agent.conversation.mark_cleared()
+        self.agent.mark_cleared()
         if self._stream is not None:
-            self._stream.reset(self.agent.header.session_id)
+            self._stream.reset(self.agent.session_id)
             self._stream = None

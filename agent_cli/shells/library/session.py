@@ -20,11 +20,11 @@ from agent_cli.kernel.events import Event, QuestionAsked
 from agent_cli.kernel.modes import Mode
 from agent_cli.kernel.results import Suspended, TurnResult
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.attachments import attach_mentioned
-from agent_cli.kernel.runtime.builder import BROKEN_OFF, open_session
+from agent_cli.kernel.runtime.builder import BROKEN_OFF
 from agent_cli.kernel.runtime.environment import find_environment, read_settings
-from agent_cli.kernel.runtime.pending import decide, project_store, refuse_copy, restore_suspended
+from agent_cli.kernel.runtime.pending import project_store, refuse_copy
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError
@@ -165,12 +165,12 @@ class AgentSession:
         self._agent = self._open()
         self._waiting = self._agent.restored.waiting if self._agent.restored else None
 
-    def _open(self) -> Agent:
+    def _open(self) -> Session:
         """Build the agent. Raises UsageError."""
         layers = read_settings(self._config, self._run_env)
         self.warnings += layers.ignored
         warn, embedded = self.warnings.append, self._embedded.replace(record=self._record)
-        agent = open_session(
+        agent = Session.open(
             self._config, self._run_env, self._callbacks.pair, warn,
             layers=layers, as_saved="waiting", check=refuse_copy, embedded=embedded,
         )  # fmt: skip
@@ -188,12 +188,12 @@ class AgentSession:
 
     @property
     def session_id(self) -> str:
-        return self._agent.header.session_id
+        return self._agent.session_id
 
     @property
     def model(self) -> str:
         """The model, as provider/model."""
-        return self._agent.conversation.options.label
+        return self._agent.label
 
     def run(self, text: str) -> Result:
         """Send a message and run the turn it starts to its end.
@@ -216,7 +216,7 @@ class AgentSession:
             )
         agent = self._agent
         return self._begin(
-            lambda: agent.conversation.send_events(text, attach_mentioned(text, agent.tool_context, agent.model.name))
+            lambda: agent.send_events(text, attach_mentioned(text, agent.tool_context, agent.model.name))
         )
 
     def pending(self) -> tuple[Pending, ...]:
@@ -258,7 +258,7 @@ class AgentSession:
     def resume_stream(self) -> Events:
         """Do the same as `resume`, yielding the events as `stream` does."""
         self._check_ready()
-        conversation, waiting = self._agent.conversation, self._waiting
+        conversation, waiting = self._agent, self._waiting
         if waiting is not None and waiting.undecided and not self._callbacks.attended:
             waits = counted(len(waiting.undecided), "call")
             raise UsageError(f"This session waits for a decision about {waits}: use approve, reject or answer.")
@@ -272,7 +272,7 @@ class AgentSession:
 
         def begin() -> Generator[Event, None, TurnResult]:
             if waiting is None:
-                restore_suspended(self._agent, turn.replace(grants=()), *self._callbacks.pair())
+                self._agent.restore_turn(turn.replace(grants=()), *self._callbacks.pair())
                 conversation.pick_up()
             else:
                 claim_plan(project_store(self._agent.run_env).folder, self.session_id)
@@ -288,7 +288,7 @@ class AgentSession:
             raise UsageError("This session waits for a decision, and is not copied: decide and resume it first.")
         if not self._agent.settings.save_sessions:
             raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
-        started = bool(self._agent.conversation.history)
+        started = bool(self._agent.history)
         config = self._config.replace(resume=self.session_id if started else None, fork=started)
         callbacks = self._callbacks.copy()
         copy = AgentSession(config.replace(model=self.model), self._agent.run_env, callbacks, self._embedded)
@@ -297,7 +297,7 @@ class AgentSession:
 
     def interrupt(self) -> None:
         """Stop the running turn, from another thread or from one of your functions. Its stream then ends."""
-        self._agent.conversation.interrupt()
+        self._agent.interrupt()
 
     def close(self) -> None:
         """Stop the running turn, background commands, MCP servers and the sandbox; release the session.
@@ -373,7 +373,7 @@ class AgentSession:
         except BaseException:
             if self.result is None:
                 # The next message answers the calls that are still open.
-                self._agent.conversation.expect_reply(BROKEN_OFF)
+                self._agent.expect_reply(BROKEN_OFF)
             raise
         finally:
             self._lock.release()
@@ -384,7 +384,7 @@ class AgentSession:
         """Interrupt a turn whose events are no longer consumed, and run it to its end."""
         while True:
             # Before each step: the steps before the turn itself reset the token, and can be interrupted as well.
-            self._agent.conversation.interrupt()
+            self._agent.interrupt()
             try:
                 next(run)
             except StopIteration as stop:
@@ -398,7 +398,7 @@ class AgentSession:
             self._waiting = restored.waiting if restored is not None else self._replay.waiting()
             if self._waiting is not None:
                 # The grants of this process are already active.
-                restore_suspended(self._agent, self._waiting.replace(grants=()), *self._callbacks.pair())
+                self._agent.restore_turn(self._waiting.replace(grants=()), *self._callbacks.pair())
         self.result = result_of(ended, self.session_id, self.pending(), structured=self._agent.structured)
 
     def _load_session(self) -> Restored | None:
@@ -429,4 +429,4 @@ class AgentSession:
         is_plan = any(isinstance(asked, QuestionAsked) and asked.kind == "plan" for asked in chosen)
         if is_plan and verdict != "reject" and expired_at(waiting.asked_at, ttl):
             raise UsageError(f"{expired_words(ttl)} Reject it, and ask for a new one.")
-        decide(self._agent, waiting, [UserDecision(asked.call_id, "", verdict, **fields) for asked in chosen])
+        self._agent.decide(waiting, [UserDecision(asked.call_id, "", verdict, **fields) for asked in chosen])

@@ -22,10 +22,10 @@ from agent_cli.kernel.engine.compaction.controls import context_used
 from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished, TurnStarted
 from agent_cli.kernel.results import Complete, Suspended, TurnResult, Usage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError, has_color, is_dumb
-from agent_cli.kernel.runtime.agent import Agent, switch_mode, switch_model
 from agent_cli.kernel.runtime.attachments import attach_images
-from agent_cli.kernel.runtime.builder import open_session
 from agent_cli.kernel.runtime.pending import refuse_copy
+from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
 from agent_cli.kernel.session.history import Exchange
@@ -49,7 +49,7 @@ from agent_cli.shells.terminal.render.code import display_lines
 from agent_cli.shells.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.theme import Colors, ThemedStream
-from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
+from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, run_slash
 from agent_cli.shells.terminal.startup import (
     TIPS,
     beginner_hint,
@@ -174,8 +174,8 @@ class Repl(Dialogs):
         """Return the event renderer."""
         return EventRenderer(self._console, verbose=self._screen.verbose)
 
-    def _build(self, config: Config) -> Agent:
-        agent = open_session(
+    def _build(self, config: Config) -> Session:
+        agent = Session.open(
             config, self.run_env, self._make_approver, self._warn,
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
@@ -324,11 +324,11 @@ class Repl(Dialogs):
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls:
             return
-        claim_plan(self._folder, self.agent.header.session_id)
+        claim_plan(self._folder, self.agent.session_id)
         count = len(waiting.undecided)
         what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
         self.say(f"  {what} for you" if count else "  what was decided before is carried out now")
-        conversation = self.agent.conversation
+        conversation = self.agent
         self.run_interruptible(lambda: conversation.resume(self.show_event, waiting.spent))
 
     def handle_input(self, text: str) -> None:
@@ -345,7 +345,7 @@ class Repl(Dialogs):
 
     def run_turn(self, text: str) -> None:
         """Send a message and show its turn. Raises UsageError for an image that cannot be read."""
-        conversation = self.agent.conversation
+        conversation = self.agent
         context = self.agent.tool_context
         pictures = self.pictures.images_in(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
@@ -383,7 +383,7 @@ class Repl(Dialogs):
 
     def measure_context(self) -> None:
         """Measure the context if the window size is known, for providers that report no usage."""
-        conversation = self.agent.conversation
+        conversation = self.agent
         used, size = context_used(conversation)
         if size and conversation.history:
             self.show.view.context = used
@@ -391,14 +391,14 @@ class Repl(Dialogs):
     def _count_from_restored(self) -> None:
         """Continue the counts of a resumed session; a fork starts at zero."""
         restored = self.agent.restored
-        same = restored is not None and restored.header.session_id == self.agent.header.session_id
+        same = restored is not None and restored.header.session_id == self.agent.session_id
         self.show.view.spent = restored.usage if restored is not None and same else Usage()
         self.show.view.context = restored.tokens if restored is not None else 0
         self.measure_context()
 
     def _offer_undo(self) -> None:
         """After a turn that did not end well, say what it changed; offer to undo it if the user cancelled the turn."""
-        ended = turn_outcome(self.agent.conversation.last)
+        ended = turn_outcome(self.agent.last)
         changed = self.agent.turn_changes if ended != "well" else ""
         if not changed:
             return
@@ -410,7 +410,7 @@ class Repl(Dialogs):
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
         """Run something with Ctrl-C as its interrupt; a third press raises KeyboardInterrupt."""
-        conversation = self.agent.conversation
+        conversation = self.agent
         pressed = 0
 
         def on_interrupt(number: int, frame: object) -> None:
@@ -483,7 +483,7 @@ class Repl(Dialogs):
         before = self.agent
         self._change_session("clear")
         self._keep_choices(before)
-        self.agent.conversation.mark_cleared()
+        self.agent.mark_cleared()
 
     def resume(self, session_id: str) -> None:
         """Switch to another session. Raises UsageError and then changes nothing."""
@@ -493,17 +493,17 @@ class Repl(Dialogs):
 
     def fork(self) -> str:
         """Continue in a copy of this session with the same choices; return the old ID. Raises UsageError."""
-        before, old = self.agent, self.agent.header.session_id
+        before, old = self.agent, self.agent.session_id
         self._change_session(resume=old, fork=True)
         self._keep_choices(before)
         return old
 
-    def _keep_choices(self, before: Agent) -> None:
+    def _keep_choices(self, before: Session) -> None:
         """Take over what the user chose in the session before: mode, model, effort, rules and grants."""
         self.switch_mode(before.policy.mode)
         self.agent.policy.keep_session_rules(before.policy)
-        chosen, conversation = before.conversation.options, self.agent.conversation
-        if chosen.label != conversation.options.label:
+        chosen, conversation = before.options, self.agent
+        if chosen.label != conversation.label:
             self.switch_model(chosen.label)
         conversation.options = conversation.options.replace(effort=chosen.effort)
 
@@ -521,7 +521,7 @@ class Repl(Dialogs):
 
     def switch_model(self, name: str) -> None:
         """Continue with another model. Raises UsageError."""
-        switch_model(self.agent, name)
+        self.agent.use_model(name)
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         layers, workspace = self.layers, self.agent.tool_context.workspace
@@ -529,7 +529,7 @@ class Repl(Dialogs):
 
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
-        switch_mode(self.agent, mode)
+        self.agent.use_mode(mode)
 
     def send_sequence(self, sequence: str) -> bool:
         """Send the terminal a sequence that draws nothing; return False if there is no such terminal."""
@@ -560,7 +560,7 @@ class Repl(Dialogs):
         plan = self.agent.tool_context.plan
         if not plan:
             self.say("There is no plan.")
-        elif self.agent.conversation.plan_paused:
+        elif self.agent.plan_paused:
             self.say("The plan of an earlier request is paused; ask to continue it:")
         for line in display_lines(TodoView(plan), words=not self._console.is_terminal):
             self._console.print(line)

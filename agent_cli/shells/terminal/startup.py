@@ -23,7 +23,6 @@ from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.modes import Mode
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime import addresses
-from agent_cli.kernel.runtime.agent import Agent
 from agent_cli.kernel.runtime.environment import (
     decline_trust,
     is_declined,
@@ -35,6 +34,7 @@ from agent_cli.kernel.runtime.environment import (
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
 from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder
@@ -96,13 +96,13 @@ TIPS = (
 )
 
 
-def tip(agent: Agent, mode_key: str) -> str:
+def tip(agent: Session, mode_key: str) -> str:
     """Return the tip for a session: another one for each session of the project."""
     sessions = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).folder.glob("*.jsonl")
     return TIPS[sum(1 for _ in sessions) % len(TIPS)].format(key=mode_key)
 
 
-def loaded_words(agent: Agent) -> str:
+def loaded_words(agent: Session) -> str:
     """Return what a session has loaded: memory files, MCP servers, rules; "" for nothing."""
     files = [one_line(file.shown) for file in agent.memory.files if file.text]
     shown = f"{', '.join(files[:2])} and {len(files) - 2} more" if len(files) > 3 else ", ".join(files)
@@ -113,7 +113,7 @@ def loaded_words(agent: Agent) -> str:
     return " · ".join(filter(None, (shown, *counts)))
 
 
-def first_rows(agent: Agent, folder: str, width: int) -> Iterator[Text]:
+def first_rows(agent: Session, folder: str, width: int) -> Iterator[Text]:
     """Yield the first rows of a session in the application: name and version, folder, model, what was loaded."""
     yield styled("agent", "name").append_text(styled(f" {__version__}", "dim"))
     room = max(width - 2, 1)
@@ -123,7 +123,7 @@ def first_rows(agent: Agent, folder: str, width: int) -> Iterator[Text]:
         yield styled(f"  {truncate_cells(f'loaded {loaded}', room)}", "dim")
 
 
-def farewell(agent: Agent, worktree: str) -> Iterator[str]:
+def farewell(agent: Session, worktree: str) -> Iterator[str]:
     """Yield the last lines of a session: the background jobs that end with it, and how to resume it."""
     jobs = agent.tool_context.state(Jobs)
     for found, state in ((jobs.unfinished(), "ended"), (jobs.outliving(), "still running, as it has detached itself")):
@@ -132,9 +132,9 @@ def farewell(agent: Agent, worktree: str) -> Iterator[str]:
             yield f"{counted(len(found), 'background job')} {state}: {names}"
     if agent.unsaved:
         yield f"warning: {agent.unsaved}"
-    elif agent.conversation.history and agent.settings.save_sessions:
+    elif agent.history and agent.settings.save_sessions:
         where = f" --worktree {worktree}" if worktree else ""
-        yield f"To resume this session: agent{where} --resume {agent.header.session_id[:8]}"
+        yield f"To resume this session: agent{where} --resume {agent.session_id[:8]}"
 
 
 def beginner_hint(mode_key: str, width: int, *, unasked: bool) -> str:
@@ -467,7 +467,7 @@ def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence
         writer.release_all()
 
 
-def restore_mode(agent: Agent, config: Config) -> Agent:
+def restore_mode(agent: Session, config: Config) -> Session:
     """Set the mode in which the user left a resumed session, unless a flag or a setting names one; return the agent.
 
     Never bypassPermissions, which only a flag sets, nor the mode of a run without a user.

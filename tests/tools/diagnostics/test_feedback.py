@@ -95,6 +95,28 @@ def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, che
     assert not sibling.notices() and "c.go:1: BAD 3" in "".join(other.ctx.notices()) and not bench.ctx.notices()
 
 
+def test_edits_of_one_answer_are_checked_once_after_the_last(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add("ruff", RUFF)
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    bench.ctx.edits_follow = True
+    assert "diagnostics" not in bench("Write", file_path="a.py", content="BAD = 1\n").text
+    assert "diagnostics" not in bench("Write", file_path="b.py", content="BAD = 2\n").text
+    bench.ctx.edits_follow = False
+    found = bench("Write", file_path="a.py", content="good = 1\n").text
+    assert "[diagnostics: 1 new problem in b.py since these edits:]" in found and "a.py:" not in found
+    assert len([line for line in checkers.runs() if "a.py" in line]) == 1
+
+
+def test_edits_are_checked_where_the_last_of_an_answer_is_not_made(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add("ruff", RUFF)
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    bench.ctx.edits_follow = True
+    bench("Write", file_path="a.py", content="BAD = 1\n")
+    bench.ctx.edits_follow = False
+    bench.fails("Edit", file_path="a.py", old_string="not there", new_string="x")
+    assert "1 new problem in a.py since your last edit" in "".join(bench.ctx.notices())
+
+
 @pytest.mark.parametrize(("second", "reported"), [("one\ntwo\n", 0), ("one\ntwo\nBAD 1\n", 1)])
 def test_problems_of_a_text_that_is_gone_are_not_reported(
     bench: Bench, checkers: CheckerFolder, second: str, reported: int

@@ -96,7 +96,7 @@ def test_what_is_no_notebook_is_reported(bench: Bench) -> None:
         ("none", "does not exist"),
     ):
         assert why in bench.fails("NotebookRead", notebook_path=f"{name}.ipynb")
-    assert "     1\t[]\n[list.ipynb is not a notebook" in bench("Read", file_path="list.ipynb").text
+    assert "1\t[]\n[list.ipynb is not a notebook" in bench("Read", file_path="list.ipynb").text
     bench.file("empty.ipynb")
     assert "is empty" in bench("Read", file_path="empty.ipynb").text
 

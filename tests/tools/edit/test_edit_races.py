@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.base import ToolError
 from tests.support.racing_workspace import racing
 from tests.support.tool_bench import TOOLS, Bench
 
@@ -30,20 +29,12 @@ def elsewhere(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_change_between_read_and_edit_is_refused(bench: Bench, path: Path) -> None:
-    path.write_text("mine, and theirs\n")
-    assert "d/f changed since it was last read" in bench.fails("Edit", **CHANGE)
-    assert path.read_text() == "mine, and theirs\n"
-
-
-def test_a_change_between_preview_and_run_is_refused(bench: Bench, path: Path) -> None:
+def test_a_change_between_preview_and_run_is_kept_and_told(bench: Bench, path: Path) -> None:
     args = bench.args("Edit", CHANGE)
     assert TOOLS["Edit"].preview(args, bench.ctx) is not None
     path.write_text("mine, and theirs\n")
-    assert "changed since" in bench.fails("Edit", **CHANGE)
-    with pytest.raises(ToolError, match="changed since"):
-        TOOLS["Edit"].preview(args, bench.ctx)
-    assert path.read_text() == "mine, and theirs\n"
+    assert "+mine, and theirs" in bench("Edit", **CHANGE).text
+    assert path.read_text() == "changed, and theirs\n"
 
 
 def test_a_file_removed_or_replaced_by_something_else_is_refused(bench: Bench, path: Path) -> None:

@@ -43,7 +43,7 @@ def test_each_edit_sees_the_result_of_the_one_before(bench: Bench) -> None:
     result = bench("MultiEdit", file_path="f", edits=edits)
     assert (bench.root / "f").read_text() == "a1\nB\nC\n"
     assert result.display == preview == Diff("f", "@@ -1,3 +1,3 @@\n-a\n-b\n-c\n+a1\n+B\n+C", 3, 3, False)
-    assert result.text == ("Made 3 edits.\nEdited f (+3 -3). It now reads:\n     1\ta1\n     2\tB\n     3\tC")
+    assert result.text == ("Made 3 edits.\nEdited f (+3 -3). It now reads:\n1\ta1\n2\tB\n3\tC")
     # What was written counts as known.
     bench("Edit", file_path="f", old_string="C", new_string="c")
 
@@ -72,8 +72,8 @@ def test_several_files_are_changed_at_once_and_all_shown(bench: Bench) -> None:
     ]
     assert result.text == (
         "Made 4 edits in 3 files. Edit 2: old_string matches the file only ignoring indentation (new_string was "
-        "also shifted).\nEdited a (+1 -1). It now reads:\n     1\tz = 1\n"
-        "Edited b (+1 -1). It now reads:\n     1\ty = 1\n"
+        "also shifted).\nEdited a (+1 -1). It now reads:\n1\tz = 1\n"
+        "Edited b (+1 -1). It now reads:\n1\ty = 1\n"
         "Created d/c (1 line)."
     )
 

@@ -37,7 +37,7 @@ def test_the_encoding_is_guessed_and_reported_and_kept(bench: Bench, encoding: s
     path = bench.file("f.txt", text.encode(encoding))
     seen = bench("Read", file_path="f.txt").text
     first = text.splitlines()[0]
-    assert f"     1\t{first}" in seen and f"encoding {encoding}" in seen
+    assert f"1\t{first}" in seen and f"encoding {encoding}" in seen
     assert ("a guess from its bytes" in seen) is not encoding.startswith("utf")
     bench("Edit", file_path="f.txt", old_string=first[:4], new_string=first[:4] + first[2:6])
     assert path.read_bytes() == text.replace(first[:4], first[:4] + first[2:6], 1).encode(encoding)

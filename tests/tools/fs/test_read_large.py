@@ -37,7 +37,7 @@ def test_a_part_reads_as_it_would_in_a_small_file(
     path = bench.file("big.txt", content.encode(encoding))
     for first, limit in ((1, 3), (2, 1), (1500, 20), (2999, 5), (3000, 1)):
         large = bench("Read", file_path="big.txt", offset=first, limit=limit).text
-        expected = [f"{n:>6}\t{words} {n}" for n in range(first, min(first + limit, 3001))]
+        expected = [f"{n}\t{words} {n}" for n in range(first, min(first + limit, 3001))]
         assert large.split("\n[")[0].split("\n") == expected
         assert ("more follow: continue with offset=" in large) is (first + limit <= 3000)
     assert f"of {path.stat().st_size:,} bytes" in large.replace("a file ", "")
@@ -48,7 +48,7 @@ def test_a_part_reads_as_it_would_in_a_small_file(
 def test_long_lines_are_cut_with_a_note(bench: Bench, small_limit: None) -> None:
     bench.file("a.txt", "x" * 10_000 + "\n" + "y" * 2_000 + "\nend")
     text = bench("Read", file_path="a.txt").text
-    assert f"     1\t{'x' * 2000} … [8,000 more characters in this line]\n     2\t{'y' * 2000}\n     3\tend\n[" in text
+    assert f"1\t{'x' * 2000} … [8,000 more characters in this line]\n2\t{'y' * 2000}\n3\tend\n[" in text
     assert text.endswith("; the end]")
 
 
@@ -107,5 +107,5 @@ def test_large_files_are_read_in_little_memory(tmp_path: Path) -> None:
         lines.unlink()
         flood.unlink(missing_ok=True)
     assert ran.stderr == ""
-    assert "     1\tthis is line 0 of" in ran.stdout and "\n5000001\tthis is line 0 of" in ran.stdout
-    assert "… [299,998,000 more characters in this line]\n     2\tend\n" in ran.stdout
+    assert "1\tthis is line 0 of" in ran.stdout and "\n5000001\tthis is line 0 of" in ran.stdout
+    assert "… [299,998,000 more characters in this line]\n2\tend\n" in ran.stdout

@@ -435,12 +435,12 @@ def test_the_user_s_own_commands_see_the_same_files(house: SandboxedBench, tmp_n
     """`!cat FILE` at the prompt."""
     house(f"echo HERE > {tmp_name}; mkdir {tmp_name}.d; echo THERE > {tmp_name}.d/f")
     shown: list[str] = []
-    agent = SimpleNamespace(tool_context=house.bench.ctx, conversation=SimpleNamespace(inbox=[]))
+    agent = SimpleNamespace(tool_context=house.bench.ctx, inbox=[])
     run_bang(
         SimpleNamespace(agent=agent, show_event=lambda event: None, say=shown.append),  # type: ignore[arg-type]
         f"!cat {tmp_name} {tmp_name}.d/f; echo mine > {tmp_name}",
     )
-    assert "HERE\nTHERE\n" in agent.conversation.inbox[0]
+    assert "HERE\nTHERE\n" in agent.inbox[0]
     assert house(f"cat {tmp_name}; echo more >> {tmp_name}").startswith("mine\n")
     assert Path(tmp_name).read_text() == "mine\nmore\n"
     shutil.rmtree(f"{tmp_name}.d")

@@ -231,7 +231,7 @@ def test_ls_is_bounded(bench: Bench) -> None:
         for n in range(80):
             bench.file(f"d{d:02}/f{n:02}")
     lines = bench("LS", path=".").text.splitlines()
-    assert len(lines) < 420 and "    [20 more entries]" in lines and "  d39/ ..." in lines
+    assert len(lines) < 300 and "    [70 more entries]" in lines and "  d39/ ..." in lines
     (bench.root / "none").mkdir()
     assert bench("LS", path="none").text == "none/\n(empty)"
 
@@ -260,3 +260,48 @@ def test_a_cancelled_listing_ends(bench: Bench) -> None:
 def test_the_number_found_is_that_of_the_matches(tree: Bench, more: dict[str, Any], found: str) -> None:
     arguments = {"output_mode": "content", "pattern": "needle", **more}
     assert short_result(tree("Grep", **arguments).display) == found
+
+
+@pytest.mark.parametrize("with_rg", [True, False])
+def test_a_match_in_a_line_of_megabytes_is_shown_with_its_place(
+    bench: Bench, request: pytest.FixtureRequest, with_rg: bool
+) -> None:
+    if not with_rg:
+        request.getfixturevalue("without_rg")
+    bench.file("a.js", "first\n" + "é" * 1_000_000 + "NEEDLE" + "y" * 999_994 + "\nlast needle\n")
+    text = bench("Grep", pattern="needle", output_mode="content", **{"-i": True}).text
+    assert "a.js:2:… " in text and "éNEEDLEy" in text
+    assert " … [column 1,000,001 of 2,000,000 characters in this line]\na.js:3:last needle" in text
+    assert len(text) < 1_000
+    alone = bench("Grep", pattern="x?NEEDLE", path="a.js", output_mode="content", **{"-C": 1}).text
+    assert "1-first\n2:… éé" in alone and "[column 1,000,001 of" in alone
+
+
+def test_a_long_line_of_context_does_not_state_a_false_length(bench: Bench) -> None:
+    bench.file("a.js", "x" * 100_000 + "\nNEEDLE\n")
+    text = bench("Grep", pattern="NEEDLE", output_mode="content", **{"-B": 1}).text
+    assert "xxx … [the rest of this long line is not shown]\n" in text and "more characters" not in text
+
+
+def test_a_line_of_which_a_search_shows_a_part_was_not_read(bench: Bench) -> None:
+    bench.file("a.js", "x" * 5_000 + "NEEDLE\n")
+    bench("Grep", pattern="NEEDLE", output_mode="content")
+    assert "not read" in bench.fails("Write", file_path="a.js", content="y\n")
+
+
+def test_ls_of_a_large_tree_shows_few_names_of_each_nested_folder(bench: Bench) -> None:
+    for n in range(70):
+        bench.file(f"fonts/f{n:02}.ttf")
+        bench.file(f"skills/s{n:02}/SKILL.md")
+    bench.file("tools/run.py")
+    text = bench("LS", path=".").text
+    assert "    f09.ttf\n    [60 more entries]" in text and "    [60 more entries]\n  tools/\n    run.py" in text
+    assert len(text) < 1_000
+    whole = bench("LS", path="fonts").text
+    assert "f59.ttf\n  [10 more entries]" in whole
+
+
+def test_ls_shows_a_small_tree_whole(bench: Bench) -> None:
+    for n in range(40):
+        bench.file(f"src/m{n:02}.py")
+    assert "m39.py" in bench("LS", path=".").text

@@ -121,3 +121,50 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
         bench("Bash", command="echo x", pty=True)
         bench("KillShell", shell_id=f"b{number}")
     assert count() <= before
+
+
+def test_keys_have_names(bench: Bench) -> None:
+    bench("Bash", command="trap 'echo caught; exit 5' INT; read -p 'Name? ' name; echo \"Hello $name.\"; cat", pty=True)
+    assert "Hello Ada." in typed(bench, "Ada\\n", "Hello Ada.")
+    found = bench("BashInput", shell_id="b1", keys=["Ctrl-C"]).text
+    assert "caught" in found or "caught" in typed_output(bench, "caught")
+    assert "nothing to type" in bench.fails("BashInput", shell_id="b1")
+
+
+def typed_output(bench: Bench, until: str) -> str:
+    found = ""
+
+    def seen() -> bool:
+        nonlocal found
+        found += bench("BashOutput", shell_id="b1").text
+        return until in found
+
+    assert soon(seen), found
+    return found
+
+
+MENU = """
+import os, sys, tty
+tty.setraw(0)
+names, at = ["red", "green", "blue"], 0
+sys.stdout.write("\\x1b[?1049h")
+while True:
+    rows = "".join(f"\\x1b[{n + 2};3H{'>' if n == at else ' '} {name}" for n, name in enumerate(names))
+    sys.stdout.write(f"\\x1b[2J\\x1b[1;1HPick a color{rows}")
+    sys.stdout.flush()
+    key = os.read(0, 10)
+    at = min(at + key.count(b"\\x1b[B"), 2)
+    if key == b"\\r":
+        break
+sys.stdout.write(f"\\x1b[?1049lYou took {names[at]}.\\r\\n")
+"""
+
+
+def test_of_a_program_that_draws_the_screen_is_shown(bench: Bench) -> None:
+    bench.file("menu.py", MENU)
+    first = bench("Bash", command=f"{sys.executable} menu.py", pty=True).text
+    first = first if "Pick" in first else typed_output(bench, "Pick a color")
+    assert "Pick a color\n  > red\n    green\n    blue\n[the screen of the program; the cursor is in row 4" in first
+    moved = bench("BashInput", shell_id="b1", keys=["Down", "Down"]).text
+    assert "  > blue\n[the screen" in moved or "  > blue\n[the screen" in typed_output(bench, "> blue")
+    assert "You took blue." in typed(bench, "\n", "You took blue.")

@@ -60,11 +60,11 @@ def test_files_whose_lines_a_command_prints(command: str, names: list[str]) -> N
 
 
 @pytest.mark.usefixtures("older")
-def test_a_file_that_changed_after_it_was_printed_is_read_again(root: Path) -> None:
+def test_what_changed_after_a_file_was_printed_is_told(root: Path) -> None:
     calls = [call("Bash", command="cat a.txt"), call("Bash", command="echo hello you > a.txt")]
     world = World(root, [{"calls": calls}, {"calls": [EDIT]}, {"text": "Done."}], mode="bypassPermissions")
     world.turn()
-    assert "changed since it was last read" in world.results[-1].text
+    assert "-hello world\n+hello you" in world.results[-1].text
 
 
 def edited_after(root: Path, looked: dict[str, Any], edit: dict[str, Any] = EDIT) -> str:

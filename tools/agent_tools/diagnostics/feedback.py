@@ -177,45 +177,69 @@ class EditDiagnostics(ToolState):
         self.wait = 2.0
         self.unreported: list[_UnreportedProblems] = []
         self.notes: list[tuple[ToolContext, str]] = []
+        # Changes that are checked after the last edit of the answer, each with the context of its call.
+        self._held: list[tuple[Change, ToolContext]] = []
         self._workers: dict[tuple[str, ...], _Worker] = {}
         self._found: dict[str, tuple[FoundProgram, ...]] = {}
 
     def report(self, changes: Sequence[Change], ctx: ToolContext) -> str:
-        """Check the changed files; return the new problems found in time, or ""."""
+        """Check the changed files; return the new problems found in time, or "".
+
+        The files of several edits of one answer are checked after the last: the next edit may mend what one breaks.
+        """
+        with self.changed:
+            self._held += [(change, ctx.owner) for change in changes]
+        if ctx.edits_follow:
+            return ""
+        several = len(self._held) > len(changes)
+        since = "since these edits" if several else "since this edit"
+        return "".join(f"\n{line}" for line in self._check_held(ctx, since))
+
+    def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
+        """Return the problems found too late for the result of the edit, as one note."""
+        if any(root or owner is ctx for _, owner in self._held):  # the last edit of the answer was not made
+            self._check_held(ctx, "")
+        lines = self._take_lines(ctx, None, "since your last edit", root=root)
+        return ["\n".join(lines)] if lines else []
+
+    def _check_held(self, ctx: ToolContext, since: str) -> list[str]:
+        """Check what was edited since the last check; return the new problems found in time, if `since` is given."""
         settings = ctx.settings.get("diagnostics") or {}
         self.wait = settings.get("wait", self.wait)
+        with self.changed:
+            held, self._held = self._held, []
+        merged: dict[Path, tuple[Change, ToolContext]] = {}
+        for change, owner in held:
+            before = merged.get(change.path)
+            whole = change if before is None else change.replace(before=before[0].before, old=before[0].old)
+            merged[change.path] = whole, owner
         paths = set()
-        for change in changes:
+        for change, owner in merged.values():
             if change.after is None or change.old == change.new or len(change.new) > MAX_CHARS:
                 continue
             if not any(change.path.is_relative_to(root) for root in ctx.workspace.roots):
                 continue
             for worker in self._workers_for(change.path, ctx, settings):
                 with self.changed:
-                    worker.submit(change.path, change, ctx)
+                    worker.submit(change.path, change, owner)
                     self.changed.notify_all()
                 worker.source.wake()
                 paths.add(change.path)
         if not paths:
-            return ""
+            return []
         until = monotonic() + self.wait
         while self._is_pending(paths) and monotonic() < until and not ctx.cancel.cancelled:
             ctx.cancel.wait(_POLL_SECONDS)
         with self.changed:
             for worker in self._workers.values():
                 worker.slow = worker.slow or bool(paths & worker.pending.keys())
-        return "".join(f"\n{line}" for line in self._take_lines(ctx, paths))
-
-    def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
-        """Return the problems found too late for the result of the edit, as one note."""
-        lines = self._take_lines(ctx, None, root=root)
-        return ["\n".join(lines)] if lines else []
+        return self._take_lines(ctx, paths, since) if since else []
 
     def _is_pending(self, paths: set[Path]) -> bool:
         with self.changed:
             return any(not w.slow and paths & w.pending.keys() for w in self._workers.values())
 
-    def _take_lines(self, ctx: ToolContext, paths: set[Path] | None, *, root: bool = False) -> list[str]:
+    def _take_lines(self, ctx: ToolContext, paths: set[Path] | None, since: str, *, root: bool = False) -> list[str]:
         """Return the unreported problems of these files or all, as lines; each is returned once."""
         by_file: dict[Path, list[Problem]] = {}
         with self.changed:
@@ -230,7 +254,6 @@ class EditDiagnostics(ToolState):
             name = ctx.workspace.spell(path)
             found = problem_lines(name, problems)
             thing = counted(len({(p.line, p.message) for p in problems}), "new problem")
-            since = "since this edit" if paths is not None else "since your last edit"
             lines += [f"[diagnostics: {thing} in {shorten(name, 300)} {since}:]", *found]
         return [*lines, *notes]
 

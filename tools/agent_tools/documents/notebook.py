@@ -276,7 +276,9 @@ class NotebookRead(Tool[NotebookReadArgs]):
     """Reads a Jupyter notebook as cells."""
 
     name = "NotebookRead"
+    rare = True
     Args = NotebookReadArgs
+    explores = "read"
     paths = ("notebook_path",)
     result_size = "page"
     file_argument = "notebook_path"

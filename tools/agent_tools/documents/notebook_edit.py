@@ -203,17 +203,21 @@ class NotebookEdit(Tool[NotebookEditArgs]):
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
         """Return the change, and the label of its cell."""
         path = ctx.workspace.resolve(args.notebook_path)
-        before, text = edit_change.current_text(path, ctx, "edit")
+        file = edit_change.open_to_change(path, ctx, "edit")
+        before, text, name = file.before, file.text, ctx.workspace.spell(path)
         if before is None:
             raise not_found_error(path, ctx)
+        if file.sight is not None and file.sight.read and not file.sight.current:
+            # Its cells may have moved.
+            raise ToolError(f"{name} changed since it was last read. Read it again and edit what is there now.")
         if args.new_source is None and args.edit_mode != "delete":
             raise ToolError(f"{args.edit_mode} needs new_source, the whole source of the cell.")
-        notebook = parse_notebook(text.content, ctx.workspace.spell(path))
+        notebook = parse_notebook(text.content, name)
         changed = change_cell(
             text.content, notebook, args.edit_mode, args.cell_id, args.cell_type, args.new_source or ""
         )
         after = text.encode(changed.content)
-        return edit_change.Change(path, before, after, changed.old, changed.new, changed.note), changed.label
+        return edit_change.Change(path, before, after, changed.old, changed.new, changed.note, "cell"), changed.label
 
 
 def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from agent_tools.base import Effect, Freeform, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.edit import matching
-from agent_tools.fs.encoding import decode_text, describe_binary
+from agent_tools.fs.encoding import decode_text
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -31,7 +31,7 @@ from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.edit.change import Change
+    from agent_tools.edit.change import Change, FileToChange
 
 with lazy_imports():
     from agent_tools.edit import change as edit_change
@@ -150,23 +150,38 @@ def _parts(args: ApplyPatchArgs, ctx: ToolContext) -> Any:
 
 
 def _changes(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
-    """Compute the change of each file, paired with its name in errors, and notes. Raises ToolError."""
+    """Compute the change of each file, paired with its name in errors, and notes.
+
+    Raises one ToolError for all parts that do not fit.
+    """
     changes: list[tuple[str, Change]] = []
     notes: list[str] = []
+    errors: list[str] = []
+    files: list[FileToChange] = []
     for part, path, move in _parts(args, ctx):
         name = ctx.workspace.spell(path)
         try:
-            for change, note in _change(part, path, move, ctx):
-                changes.append((name, change))
-                notes += note
+            if part.kind == "update":
+                files.append(edit_change.read_editable(path, ctx))
+                made = _update(part, files[-1], move, ctx)
+            else:
+                made = _add_or_delete(part, path, ctx)
         except ToolError as error:
-            raise ToolError(f"{name}: {error} No file was changed.") from None
+            errors.append(f"{name}: {error}")
+            continue
+        for change, note in made:
+            changes.append((name, change))
+            notes += note
+    if errors:
+        failed = ToolError("\n".join([*errors[:-1], f"{errors[-1]} No file was changed."]))
+        for file in files:
+            failed = file.refuse(failed, ctx)
+        raise failed
     return changes, notes
 
 
-def _change(part: FilePatch, path: Path, move: Path | None, ctx: ToolContext) -> list[tuple[Change, tuple[str, ...]]]:
-    make = edit_change.Change
-    before = ctx.workspace.read_if_there(path)
+def _add_or_delete(part: FilePatch, path: Path, ctx: ToolContext) -> list[tuple[Change, tuple[str, ...]]]:
+    make, before = edit_change.Change, ctx.workspace.read_if_there(path)
     if part.kind == "add":
         if before is not None:
             raise ToolError("the file exists already: change it with *** Update File.")
@@ -175,18 +190,25 @@ def _change(part: FilePatch, path: Path, move: Path | None, ctx: ToolContext) ->
     if before is None:
         raise not_found_error(path, ctx)
     text = decode_text(before)
-    if part.kind == "delete":
-        return [(make(path, before, None, text.content if text else "", ""), ())]
-    if text is None:
-        raise ToolError(f"it is {describe_binary(before)}, not text, and cannot be changed with this tool.")
-    content, notes = apply_hunks(text.content, part.hunks) if part.hunks else (text.content, ())
-    omissions.reject_omissions(text.content, content)
-    after = text.encode(content)
+    return [(make(path, before, None, text.content if text else "", ""), ())]
+
+
+def _update(
+    part: FilePatch, file: FileToChange, move: Path | None, ctx: ToolContext
+) -> list[tuple[Change, tuple[str, ...]]]:
+    """Return the changes of a file that stays, perhaps elsewhere. A patch quotes its lines, so no Read is due."""
+    make = edit_change.Change
+    if file.before is None:
+        raise not_found_error(file.path, ctx)
+    old = file.text.content
+    content, notes = apply_hunks(old, part.hunks) if part.hunks else (old, ())
+    omissions.reject_omissions(old, content)
+    after = file.text.encode(content)
     if move is None:
-        return [(make(path, before, after, text.content, content), notes)]
+        return [(make(file.path, file.before, after, old, content, since=file.since(ctx)), notes)]
     if ctx.workspace.read_if_there(move) is not None:
         raise ToolError(f"{ctx.workspace.spell(move)} exists already: the file cannot be moved there.")
-    return [(make(move, None, after, "", content), notes), (make(path, before, None, text.content, ""), ())]
+    return [(make(move, None, after, "", content), notes), (make(file.path, file.before, None, old, ""), ())]
 
 
 _FILE = re.compile(r"\*\*\* (Add|Delete|Update) File: (.+)")
@@ -302,13 +324,16 @@ def apply_hunks(content: str, hunks: tuple[PatchHunk, ...]) -> tuple[str, tuple[
     # Complete the last line, so that it matches like the others.
     closed = content if content.endswith("\n") or not content else f"{content}\n"
     text, at, notes = closed, 0, []
+    errors: list[str] = []
     for number, hunk in enumerate(hunks, 1):
         try:
             text, at, note = _apply_hunk(text, at, hunk)
         except ToolError as error:
-            raise ToolError(f"change {number} of {len(hunks)}: {_reword_for_patch(str(error))}") from None
-        if note:
-            notes.append(_reword_for_patch(note))
+            errors.append(f"change {number} of {len(hunks)}: {_reword_for_patch(str(error))}")
+        else:
+            notes += [_reword_for_patch(note)] if note else []
+    if errors:
+        raise ToolError("\n".join(errors))
     if closed != content and text.endswith("\n"):
         text = text[:-1]
     if text == content:

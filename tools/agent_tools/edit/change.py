@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.edit.diff import excerpt, unified
+from agent_tools.edit.diff import excerpt, short_patch, unified
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text, describe_binary
 from agent_tools.record import Value
@@ -25,6 +25,7 @@ class Change(Value):
     old, new: its decoded text.
     note: a remark for the model about how the place was found.
     written: what the model wrote of the new text.
+    since: what others changed in the file since the model last saw it, for the model; "" for nothing.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class Change(Value):
     new: str
     note: str = ""
     written: read_state.Written = "changes"
+    since: str = ""
 
     def diff(self, ctx: ToolContext) -> Diff:
         """Return the change as a diff for the user."""
@@ -52,69 +54,105 @@ class Change(Value):
         except BaseException:  # also for an interrupt: leave no directories behind for a file that was not written
             ctx.workspace.remove_empty(created[::-1])
             raise
+        if self.since and self.before is not None:
+            read_state.note_told(self.path, self.before, self.old, ctx, at_once=True)
         read_state.note_change(self.path, self.before, self.after, (self.old, self.new), ctx, self.written)
 
     def new_excerpt(self) -> str:
-        """Return the changed lines with their new content, for the model."""
+        """Return the changed lines with their new content, and what others changed, for the model."""
+        since = f"\n{self.since}" if self.since else ""
         if not self.new:
-            return " It is empty now."
+            return f" It is empty now.{since}"
         shown = excerpt(self.old, self.new)
-        return f" It now reads:\n{shown}" if shown else ""
+        return (f" It now reads:\n{shown}" if shown else "") + since
 
 
-def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tuple[bytes | None, TextFile]:
-    """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
+class FileToChange(Value):
+    """A file as it is before a call changes it: its bytes and text; None and an empty text for a new one.
+
+    sight: what the model knows of it; None for a new one.
+    """
+
+    path: Path
+    before: bytes | None
+    text: TextFile
+    sight: read_state.Sight | None
+
+    def since(self, ctx: ToolContext) -> str:
+        """Return what others changed in it since the model last saw it, as a note for the model; "" for nothing."""
+        return self._told(ctx)[0]
+
+    def refuse(self, error: ToolError, ctx: ToolContext) -> ToolError:
+        """Return an error with the note on what others changed. The model is then taken to have read that."""
+        note, whole = self._told(ctx)
+        if whole and self.before is not None:
+            read_state.note_told(self.path, self.before, self.text.content, ctx)
+        return ToolError(f"{error}\n{note}") if note else error
+
+    def _told(self, ctx: ToolContext) -> tuple[str, bool]:
+        if self.sight is None or not self.sight.read or self.sight.current:
+            return "", False
+        name = ctx.workspace.spell(self.path)
+        if self.sight.known is None:
+            rest = "the difference is not known. Read it before you rely on the rest"
+            return f"[{name} has changed since you last saw it; {rest}.]", False
+        lines, counts, whole = short_patch(self.sight.known, self.text.content)
+        head = f"[{name} has changed since you last saw it ({counts}), by the user, a formatter or a command:]"
+        return "\n".join([head, *lines]), whole
+
+
+def open_to_change(path: Path, ctx: ToolContext, verb: str, old: str = "") -> FileToChange:
+    """Return a file that is about to be changed.
 
     verb, old: as for `require_seen`. Raises ToolError as that does, and if it is not a text file.
     """
-    data, text = read_editable(path, ctx)
-    if data is not None and ctx.require_read_first:
-        sight = read_state.look_up(path, data, text.content, ctx)
-        require_seen(path, sight, (data, text, text.content), ctx, verb, old)
+    file = read_editable(path, ctx)
+    if file.before is not None and ctx.require_read_first:
+        require_seen(file, ctx, verb, old)
         if (
             verb == "write"
-            and sight.whole
-            and not read_state.look_up(path, data, text.content, ctx, earlier=True).whole
+            and file.sight is not None
+            and file.sight.whole
+            and not read_state.look_up(path, file.before, file.text.content, ctx, earlier=True).whole
         ):
             raise ToolError(
                 f"{ctx.workspace.spell(path)} was shown by another call of this answer, so this content was written "
                 "without it. Write it in the next answer, with what that call has shown."
             )
-    return data, text
+    return file
 
 
-def read_editable(path: Path, ctx: ToolContext) -> tuple[bytes | None, TextFile]:
-    """Return the bytes and text of a file; None and an empty text for a new file. Raises ToolError for binary data."""
+def read_editable(path: Path, ctx: ToolContext) -> FileToChange:
+    """Return a file that may be changed. Raises ToolError for binary data."""
     data = ctx.workspace.read_if_there(path)
     if data is None:
-        return None, TextFile("")
+        return FileToChange(path, None, TextFile(""), None)
     if (text := decode_text(data)) is None:
         name = ctx.workspace.spell(path)
         raise ToolError(f"{name} is {describe_binary(data)}, not text, and cannot be changed with this tool.")
-    return data, text
+    return FileToChange(path, data, text, read_state.look_up(path, data, text.content, ctx))
 
 
 def require_seen(
-    path: Path,
-    sight: read_state.Sight,
-    file: tuple[bytes, TextFile, str],
-    ctx: ToolContext,
-    verb: str,
-    old: str = "",
-    own: str = "",
+    file: FileToChange, ctx: ToolContext, verb: str, old: str = "", own: str = "", content: str | None = None
 ) -> None:
-    """Raise ToolError if the model does not know the file that is about to be changed, or if it has changed since.
+    """Raise ToolError if the model does not know the file that is about to be changed.
 
-    file: its bytes, its text, and the text after earlier edits of this call.
+    A file that has changed since may be edited where the text to replace is still there, but not be replaced.
+
     verb: what the call does, for messages: "edit", or "write" for one that replaces the whole file, for which the model
     must have seen every line.
     old: the text to replace. A file that has it exactly once need not have been read if a result showed it, or with a
     small model.
     own: what earlier edits of this call have written.
+    content: the text after these.
 
     No file needs to be read first if the tool Read is not offered.
     """
-    name, (data, text, content) = ctx.workspace.spell(path), file
+    path, data, text, sight = file.path, file.before, file.text, file.sight
+    if sight is None or data is None:
+        return
+    name, content = ctx.workspace.spell(path), text.content if content is None else content
     once = not sight.read and old and content.count(old) == 1
     if once and (ctx.small_model or read_state.was_shown(path, old, ctx, own)):
         return
@@ -126,14 +164,17 @@ def require_seen(
     partly = replaces and sight.unseen != ((1, sight.total),)
     if not sight.read and not partly:
         raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
-    if sight.read and not sight.current:
-        new = f" {_describe_lines(sight.unseen)} new: it is enough to read these." if partly and sight.unseen else ""
-        raise ToolError(
-            f"{name} changed since it was last read (by the user, a formatter or a command). "
-            f"Read it again and {verb} what is there now.{new}"
-        )
+    if replaces and sight.read and not sight.current:
+        raise file.refuse(_changed_error(name, sight, partly=partly), ctx)
     if replaces and sight.unseen and ctx.workspace.offered("Read"):
         raise _unseen_lines_error(name, text, sight, ctx)
+
+
+def _changed_error(name: str, sight: read_state.Sight, *, partly: bool) -> ToolError:
+    """Return the error for a call that would replace a file which others have changed."""
+    head = f"{name} changed since it was last read, and this call would replace the whole of it: nothing was changed."
+    new = f" {_describe_lines(sight.unseen)} new to you." if partly and sight.unseen else ""
+    return ToolError(f"{head}{new if sight.known is not None else ' Read it again.'} Write it with what is there now.")
 
 
 def _unseen_lines_error(name: str, text: TextFile, sight: read_state.Sight, ctx: ToolContext) -> ToolError:

@@ -14,13 +14,16 @@ from typing import TypeVar
 
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
-from agent_tools.text import cut_line
+from agent_tools.text import counted, cut_line, numbered_line
 
 # A line, or its hash.
 Line = TypeVar("Line", bound=Hashable)
 MAX_EXCERPT_LINES = 60
+_MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
+# Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
+_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 8, 3
 _SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -28,7 +31,7 @@ HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 class ParsedHunk(Value):
     """A hunk of a unified diff.
 
-    header: the line with `@@`.
+    header: the line with `@@`. opened: what opens the string or comment in which the hunk begins; "" for none.
     old, new: on each side, the first line, counted from 1, and the number of lines; (N, 0) is the place after line N.
     lines: the other lines, each with its sign.
     """
@@ -37,6 +40,11 @@ class ParsedHunk(Value):
     old: tuple[int, int]
     new: tuple[int, int]
     lines: tuple[str, ...]
+
+    @property
+    def opened(self) -> str:
+        word = self.header.rpartition("@@")[2].strip()
+        return word if word in OPENINGS else ""
 
 
 def parse_hunks(patch: str) -> list[ParsedHunk]:
@@ -62,13 +70,17 @@ def parse_hunks(patch: str) -> list[ParsedHunk]:
 
 def unified(old: str, new: str) -> tuple[str, int, int]:
     """Return a unified diff with three context lines and no file header, and the lines added and removed."""
-    a, b, above = _differing_part(old, new)
+    a, b, start = _differing_part(old, new)
+    above = old.count("\n", 0, start)
+    opened, scanned = opened_by(new[:start]) if start <= _MAX_SCANNED_CHARS else "", 0
     out: list[str] = []
     added = removed = 0
     for group in _groups(changed_ranges(a, b)):
         i1, i2 = max(0, group[0][0] - _CONTEXT_LINES), min(len(a), group[-1][1] + _CONTEXT_LINES)
         j1, j2 = max(0, group[0][2] - _CONTEXT_LINES), min(len(b), group[-1][3] + _CONTEXT_LINES)
-        out.append(f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@")
+        opened, scanned = opened_by("".join(b[scanned:j1]), opened), j1
+        head = f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@"
+        out.append(f"{head} {opened}".rstrip())
         at = i1
         for a1, a2, b1, b2 in group:
             out += _with_sign(" ", a[at:a1]) + _with_sign("-", a[a1:a2]) + _with_sign("+", b[b1:b2])
@@ -80,17 +92,29 @@ def unified(old: str, new: str) -> tuple[str, int, int]:
 
 
 def excerpt(old: str, new: str) -> str:
-    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check."""
-    before, lines, above = _differing_part(old, new)
+    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check.
+
+    Of many changed lines in a row, only the first and the last are shown: the model has just written them.
+    """
+    before, lines, begins = _differing_part(old, new)
+    above = old.count("\n", 0, begins)
     wanted: set[int] = set()
+    inner: dict[int, int] = {}
     for _, _, start, end in changed_ranges(before, lines):
-        wanted.update(range(max(0, start - 2), min(len(lines), end + 2)))
+        first, last = (
+            range(max(0, start - _EXCERPT_CONTEXT), end),
+            range(start, min(len(lines), end + _EXCERPT_CONTEXT)),
+        )
+        if end - start > _MAX_WHOLE_CHANGE:
+            first, last = first[: start - first.start + _CHANGE_ENDS], last[end - start - _CHANGE_ENDS :]
+            inner[last.start] = last.start - first.stop
+        wanted.update(first, last)
     out: list[str] = []
     previous = -1
     for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
         if n > previous + 1 and out:
-            out.append("   ...")
-        out.append(f"{n + above + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
+            out.append(f"[{counted(inner[n], 'more changed line')}]" if n in inner else "...")
+        out.append(numbered_line(n + above + 1, cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)))
         previous = n
     if len(wanted) > MAX_EXCERPT_LINES:
         out.append(
@@ -99,8 +123,30 @@ def excerpt(old: str, new: str) -> str:
     return "\n".join(out)
 
 
+def changed_lines(old: str, new: str) -> tuple[list[tuple[int, int, int, int]], dict[int, str]]:
+    """Return the ranges of lines that differ, as `changed_ranges` does, and the lines of `new` there by their index.
+
+    Equal parts of large texts are not split.
+    """
+    a, b, begins = _differing_part(old, new)
+    above = old.count("\n", 0, begins)
+    found = changed_ranges(a, b)
+    lines = {n + above: b[n] for *_, j1, j2 in found for n in range(j1, j2)}
+    return [(i1 + above, i2 + above, j1 + above, j2 + above) for i1, i2, j1, j2 in found], lines
+
+
+def short_patch(old: str, new: str) -> tuple[list[str], str, bool]:
+    """Return a diff for the model, limited in size, its counts "+1 -2", and True if nothing of it is left out."""
+    patch, added, removed = unified(old, new)
+    lines = patch.split("\n")
+    shown = [re.sub(rf"(?s)(.{{{_MAX_PATCH_WIDTH}}}).+", r"\1…", line) for line in lines[:_MAX_PATCH_LINES]]
+    if more := len(lines) - len(shown):
+        shown.append(f"[{more} more lines of this diff not shown; read the file to see it]")
+    return shown, f"+{added} -{removed}", shown == lines
+
+
 def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
-    """Return the differing lines of both texts with context, and the number of equal lines above.
+    """Return the differing lines of both texts with context, and the number of equal characters above.
 
     Equal text at both ends is compared in large chunks, so that a small change in a large text is fast.
     """
@@ -117,8 +163,36 @@ def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
     return (
         split_lines(old[start : len(old) - tail]),
         split_lines(new[start : len(new) - tail]),
-        old.count("\n", 0, start),
+        start,
     )
+
+
+# What opens a string or a comment of several lines, and what closes it; then what hides an opening.
+OPENINGS = {'"""': '"""', "'''": "'''", "/*": "*/", "<!--": "-->"}
+_OPENING = re.compile(
+    "|".join(map(re.escape, OPENINGS))
+    + r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`|(?://|\#)[^\n]*"""
+)
+_MAX_SCANNED_CHARS = 2_000_000
+
+
+def opened_by(text: str, opened: str = "") -> str:
+    """Return what opens the string or comment in which a text ends, in whichever language; "" if it ends in none.
+
+    opened: what opens the one in which it begins.
+    """
+    at = 0
+    while True:
+        if opened:
+            end = text.find(OPENINGS[opened], at)
+            if end < 0:
+                return opened
+            opened, at = "", end + len(OPENINGS[opened])
+        found = _OPENING.search(text, at)
+        if found is None:
+            return ""
+        at = found.end()
+        opened = found[0] if found[0] in OPENINGS else ""
 
 
 def common_start(one: str, other: str) -> int:

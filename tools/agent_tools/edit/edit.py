@@ -23,7 +23,6 @@ with lazy_imports():
     from agent_tools.edit import change as edit_change
     from agent_tools.edit import diff as edit_diff
     from agent_tools.edit import formatters, matching, omissions
-    from agent_tools.fs import read_state
 
 
 class EditArgs(Value):
@@ -31,10 +30,10 @@ class EditArgs(Value):
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES, "old_string": OLD_NAMES, "new_string": NEW_NAMES}
 
-    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
-    old_string: Annotated[str, "The text to replace, exactly as in the file; empty to create or fill an empty file"]
+    file_path: Annotated[str, "Absolute or relative path"]
+    old_string: Annotated[str, "The text to replace, exactly as in the file"]
     new_string: Annotated[str, "The text to put in its place"]
-    replace_all: Annotated[bool, "Replace every occurrence (default false)"] = False
+    replace_all: Annotated[bool, "Replace every occurrence"] = False
 
 
 class Edit(Tool[EditArgs]):
@@ -81,12 +80,16 @@ class Edit(Tool[EditArgs]):
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
         path = ctx.workspace.resolve(args.file_path)
-        before, text = edit_change.current_text(path, ctx, "edit", args.old_string)
-        if before is None and args.old_string:
+        file = edit_change.open_to_change(path, ctx, "edit", args.old_string)
+        if file.before is None and args.old_string:
             raise not_found_error(path, ctx)
-        edited = apply_edit(text.content, args.old_string, args.new_string, args.replace_all, exists=before is not None)
-        after = text.encode(edited.content)
-        return edit_change.Change(path, before, after, text.content, edited.content), edited
+        old, content = file.before, file.text.content
+        try:
+            edited = apply_edit(content, args.old_string, args.new_string, args.replace_all, exists=old is not None)
+        except ToolError as error:
+            raise file.refuse(error, ctx) from None
+        after = file.text.encode(edited.content)
+        return edit_change.Change(path, old, after, content, edited.content, since=file.since(ctx)), edited
 
 
 def apply_edit(content: str, old: str, new: str, replace_all: bool, *, exists: bool) -> EditedText:
@@ -131,36 +134,37 @@ class _File:
 
     def __init__(self, path: Path, ctx: ToolContext, first: int) -> None:
         self.path, self.first = path, first
-        self.before, self.text = edit_change.read_editable(path, ctx)
-        self.content = self.text.content
-        self.after = self.before
+        self.file = edit_change.read_editable(path, ctx)
+        self.content = self.file.text.content
+        self.after = self.file.before
         self._own = ""
-        self._sight = read_state.look_up(path, self.before, self.content, ctx) if self.before is not None else None
 
     def apply(self, edit: OneEdit, ctx: ToolContext) -> str:
         """Apply one more edit and return its note. Raises ToolError."""
         exists = self.after is not None
         if not exists and edit.old_string:
             raise not_found_error(self.path, ctx)
-        if self._sight is not None and self.before is not None and ctx.require_read_first:
-            file = (self.before, self.text, self.content)
-            edit_change.require_seen(self.path, self._sight, file, ctx, "edit", edit.old_string, self._own)
+        if ctx.require_read_first:
+            edit_change.require_seen(self.file, ctx, "edit", edit.old_string, self._own, self.content)
         edited = apply_edit(self.content, edit.old_string, edit.new_string, edit.replace_all, exists=exists)
-        self.content, self.after = edited.content, self.text.encode(edited.content)
+        self.content, self.after = edited.content, self.file.text.encode(edited.content)
         self._own += f"{edit.new_string}\n"
         return edited.note
 
-    def change(self) -> Change | None:
+    def change(self, ctx: ToolContext) -> Change | None:
         """Return the combined change; None if the edits cancel out."""
-        if self.after is None or self.after == self.before:
+        before = self.file.before
+        if self.after is None or self.after == before:
             return None
-        return edit_change.Change(self.path, self.before, self.after, self.text.content, self.content)
+        since = self.file.since(ctx)
+        return edit_change.Change(self.path, before, self.after, self.file.text.content, self.content, since=since)
 
 
 class MultiEdit(Tool[MultiEditArgs]):
     """Makes several edits at once."""
 
     name = "MultiEdit"
+    rare = True
     Args = MultiEditArgs
     file_argument = "file_path"
     changes_files = True
@@ -225,8 +229,12 @@ class MultiEdit(Tool[MultiEditArgs]):
             if note:
                 notes.append(f"Edit {number}: {note}")
         if errors:
-            raise _failed_edits_error(errors, len(args.edits))
-        changes = [(_edit_label(args, f.first, f.path, ctx), change) for f in files.values() if (change := f.change())]
+            failed = _failed_edits_error(errors, len(args.edits))
+            for each in files.values():
+                failed = each.file.refuse(failed, ctx)
+            raise failed
+        found = [(f, change) for f in files.values() if (change := f.change(ctx))]
+        changes = [(_edit_label(args, f.first, f.path, ctx), change) for f, change in found]
         if not changes:
             raise ToolError("The edits undo one another: there is nothing to change.")
         return changes, notes

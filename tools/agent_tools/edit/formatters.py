@@ -6,13 +6,12 @@ edit has been made by then, so that nothing here makes it fail. Known checkers t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_tools.base import Progress, Steps, ToolContext, ToolError
 from agent_tools.edit.change import Change
-from agent_tools.edit.diff import unified
+from agent_tools.edit.diff import short_patch
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text
 from agent_tools.fs.paths import compile_glob
@@ -31,8 +30,6 @@ with lazy_imports():
 TIMEOUT_SECONDS = 60.0
 _MAX_MEMORY_BYTES = 8 << 30
 _MAX_OUTPUT_BYTES = 2_000
-_MAX_DIFF_LINES = 60
-_MAX_DIFF_WIDTH = 200
 
 
 FormattedChanges = tuple[tuple[Change, ...], str]
@@ -134,12 +131,8 @@ def _reread(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     if data is None or text is None:
         read_state.forget(change.path, ctx)
         return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'not a text file'}]"]
-    patch, added, removed = unified(change.new, text.content)
-    message = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit the current content:]"]
-    lines = [re.sub(rf"(?s)(.{{{_MAX_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
-    message += lines[:_MAX_DIFF_LINES]
-    told: read_state.Written = "nothing" if len(lines) > _MAX_DIFF_LINES else "changes"
+    shown, counts, whole = short_patch(change.new, text.content)
+    told: read_state.Written = "changes" if whole else "nothing"
     read_state.note_change(change.path, change.after, data, (change.new, text.content), ctx, told)
-    if len(lines) > _MAX_DIFF_LINES:
-        message.append(f"[{len(lines) - _MAX_DIFF_LINES} more lines of this diff not shown; read the file to see it]")
+    message = [f"[The commands of after_edit changed {name} ({counts}); edit the current content:]", *shown]
     return change.replace(after=data, new=text.content), message

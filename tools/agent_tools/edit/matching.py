@@ -458,7 +458,7 @@ def _known_mistakes(lines: IndexedLines, old: str, new: str, old_lines: list[str
             f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "
             "full. Make one edit for each place instead."
         )
-    if new.strip() and len(new.strip()) > 3 and (there := _line_of(lines, new)):
+    if len(new.strip()) > 3 and (there := _line_of_whole(lines.content, new)):
         text.append(f"new_string is already at line {there}: the edit may have been made.")
     elif there := next((n for plain in unescaped_variants(old, old) if (n := _line_of(lines, plain))), 0):
         text.append(f"With one level of escaping removed it is at line {there}: do not add backslashes.")
@@ -473,3 +473,13 @@ def _line_of(lines: IndexedLines, text: str) -> int:
         return lines.content.count("\n", 0, there) + 1
     matches = lines.find(text)
     return matches[0].at + 1 if matches else 0
+
+
+def _line_of_whole(content: str, text: str) -> int:
+    """Return the line, from 1, at which a text stands exactly so and is no part of other words; 0 for none."""
+    content, text = (each.replace("\r\n", "\n") for each in (content, text))
+    pattern = (
+        ("(?m)^" if text[0].isspace() else r"(?<!\w)") + re.escape(text) + ("" if text[-1].isspace() else r"(?!\w)")
+    )
+    found = re.search(pattern, content)
+    return content.count("\n", 0, found.start()) + 1 if found else 0

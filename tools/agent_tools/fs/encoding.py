@@ -188,3 +188,8 @@ def split_lines(text: str) -> list[str]:
     last = lines.pop()
     ended = [line + "\n" for line in lines]
     return [*ended, last] if last else ended
+
+
+def count_lines(text: str) -> int:
+    """Return how many lines `split_lines` would return."""
+    return text.count("\n") + (text != "" and not text.endswith("\n"))

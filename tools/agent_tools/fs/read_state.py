@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_tools.base import ToolContext, ToolState
-from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
+from agent_tools.fs.encoding import count_lines, decode_text, fingerprint, split_lines
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import MAX_LINE_CHARS, sanitize_output
@@ -25,9 +25,9 @@ with lazy_imports():
 
 _MAX_RESULTS = 30
 _MAX_SEARCHED_FILES = 300
-# Of larger files, and of all but the latest ones, lines are not recognized in another version.
-_MAX_COMPARED_BYTES = 2_000_000
-_MAX_COMPARED_FILES = 500
+# Of larger files, and of all but the latest ones, it is not known how they changed.
+_MAX_COMPARED_CHARS = 2_000_000
+_MAX_KEPT_CHARS = 64_000_000
 # Seconds by which the clock of a file system may lag.
 _CLOCK_TOLERANCE_SECONDS = 0.02
 
@@ -76,12 +76,14 @@ class Sight(Value):
     current: the version it knows is the current one.
     unseen: the lines of the current version that it has not seen.
     total: number of lines.
+    known: the text of the version it knows, if that is another one and is kept here.
     """
 
     read: bool
     current: bool
     unseen: Ranges
     total: int
+    known: str | None = None
 
     @property
     def whole(self) -> bool:
@@ -105,6 +107,7 @@ class ReadState(ToolState):
     before: the marks of files that calls of the current answer showed, as they were before it; "" for none. None if
         calls do not come in answers.
     answered: when that answer's calls began.
+    told: the marks of files that results of this answer describe: the model has read them when it answers again.
     """
 
     def __init__(self) -> None:
@@ -112,46 +115,91 @@ class ReadState(ToolState):
         self.searched: dict[str, list[tuple[float, Ranges]]] = {}
         self.before: dict[str, str] | None = None
         self.answered = math.inf
-        self._lines: dict[str, dict[str, list[int]]] = {}
+        self.told: dict[str, str] = {}
+        self._texts: dict[str, dict[str, str]] = {}
+        self._kept = 0
 
     def nested(self) -> ReadState:
         return ReadState()
 
-    def remember(self, path: str, version: str, lines: Sequence[str]) -> None:
-        """Keep the lines of a version, to recognize them in the next one."""
-        if sum(map(len, lines)) > _MAX_COMPARED_BYTES:
+    def remember(self, path: str, version: str, text: str) -> None:
+        """Keep the text of a version, to tell how a later one differs."""
+        if len(text) > _MAX_COMPARED_CHARS:
             return
-        known = self._lines.pop(path, {})
-        kept = [(v, hashes) for v, hashes in known.items() if v != version][-1:]
-        self._lines[path] = dict([*kept, (version, list(map(hash, lines)))])
-        while len(self._lines) > _MAX_COMPARED_FILES:
-            del self._lines[next(iter(self._lines))]
+        versions = self._texts.pop(path, {})
+        kept = [(v, there) for v, there in versions.items() if v != version][-1:]
+        self._texts[path] = dict([*kept, (version, text)])
+        self._kept += sum(map(len, self._texts[path].values())) - sum(map(len, versions.values()))
+        while self._kept > _MAX_KEPT_CHARS:
+            self._kept -= sum(map(len, self._texts.pop(next(iter(self._texts))).values()))
 
-    def carried(self, path: str, known: KnownVersion, version: str) -> Ranges:
-        """Return the lines of a version that are those seen in another one."""
-        versions = self._lines.get(path, {})
-        if known.version not in versions or version not in versions:
-            return ()
-        old, new = versions[known.version], versions[version]
-        return _moved(known.seen(len(old)), diff.changed_ranges(old, new), len(old))
+    def text_of(self, path: str, known: KnownVersion | None, version: str) -> str | None:
+        """Return the text of the version that the model knows, if it is another one than this and is kept."""
+        return None if known is None or known.version == version else self._texts.get(path, {}).get(known.version)
 
 
-def begin_answer(ctx: ToolContext) -> None:
-    """Note that the calls of an answer begin: the model has not seen their results when it writes the arguments."""
+def begin_answer(ctx: ToolContext) -> dict[str, str]:
+    """Note that the calls of an answer begin: the model has not seen their results when it writes the arguments.
+
+    Returns the marks of the files that results of the answer before have told it about.
+    """
     state = ctx.owner.state(ReadState)
     state.before, state.answered = {}, time.time()
+    told, state.told = state.told, {}
+    ctx.seen |= told
+    return told
 
 
 def note_read(path: Path, data: bytes, ctx: ToolContext, lines: Ranges | None = None) -> None:
     """Note that the model was shown a file, or only some of its lines. Lines seen before stay seen."""
     _keep_mark(path, ctx)
-    if lines is None and len(data) > _MAX_COMPARED_BYTES:
+    if lines is None and len(data) > _MAX_COMPARED_CHARS:
         ctx.seen[str(path)] = fingerprint(data)
         return
-    text, version = decode_text(data), fingerprint(data)
-    there = split_lines(text.content) if text is not None else []
-    before = _carried(path, version, there, _known_version(path, ctx), ctx.owner.state(ReadState))
-    ctx.seen[str(path)] = _known(version, None if lines is None else (*before, *lines), len(there)).mark()
+    text = decode_text(data)
+    ctx.owner.state(ReadState).told.pop(str(path), None)
+    ctx.seen[str(path)] = mark_of(path, data, text.content if text is not None else "", ctx, lines)
+
+
+def mark_of(
+    path: Path, data: bytes, content: str, ctx: ToolContext, lines: Ranges | None, mark: str | None = None
+) -> str:
+    """Return the mark of a file of which the model will have seen these lines, or all, beside those seen before.
+
+    mark: its mark before; by default the one that it has.
+    """
+    version, state = fingerprint(data), ctx.owner.state(ReadState)
+    known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark)
+    before = _carried(path, version, content, known, state)
+    state.remember(str(path), version, content)
+    return _known(version, None if lines is None else (*before, *lines), count_lines(content)).mark()
+
+
+def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_once: bool = False) -> str:
+    """Note that the model is told how a file that it knows has changed since, and so has the lines that are new.
+
+    at_once: now, as by a call that changes the file; by a call that fails, with the next answer. Returns its mark.
+    """
+    state, version, known = ctx.owner.state(ReadState), fingerprint(data), _known_version(path, ctx)
+    there = state.text_of(str(path), known, version)
+    if known is None or there is None:
+        return ""
+    changes, new = diff.changed_lines(there, content)
+    total = count_lines(there)
+    lines = (*_moved(known.seen(total), changes, total), *((n + 1, n + 1) for n in new))
+    state.remember(str(path), version, content)
+    mark = _known(version, lines, count_lines(content)).mark()
+    if at_once or state.before is None:
+        ctx.seen[str(path)] = mark
+    else:
+        state.told[str(path)] = mark
+    return mark
+
+
+def recall(path: Path, text: str, ctx: ToolContext) -> None:
+    """Keep the text of the version that the model knew when the session was left."""
+    if (known := _known_version(path, ctx)) is not None:
+        ctx.owner.state(ReadState).remember(str(path), known.version, text)
 
 
 def note_view(path: Path, data: bytes, ctx: ToolContext, first: int, count: int, total: int) -> None:
@@ -163,7 +211,7 @@ def note_view(path: Path, data: bytes, ctx: ToolContext, first: int, count: int,
     ctx.seen[str(path)] = _known(version, lines, total).mark()
 
 
-Written = Literal["all", "changes", "nothing"]
+Written = Literal["all", "changes", "nothing", "cell"]
 
 
 def note_change(
@@ -176,25 +224,27 @@ def note_change(
 ) -> None:
     """Note that a file was changed.
 
-    texts: its text before and after.
+    texts: its text before and after; of a notebook, that of the cell.
     written: what the model wrote of the new text, or was told of it.
     """
-    version, known = fingerprint(after), _known_version(path, ctx)
-    old, new = (split_lines(text) for text in texts)
-    ctx.owner.state(ReadState).remember(str(path), version, new)
+    version, known, state = fingerprint(after), _known_version(path, ctx), ctx.owner.state(ReadState)
+    state.told.pop(str(path), None)
+    if written != "cell":
+        state.remember(str(path), version, texts[1])
+    total = count_lines(texts[0])
     if known is None or before is None or known.version != fingerprint(before):
-        known = KnownVersion("", (), len(old))
-    if before is None or written == "all" or (written == "changes" and known.lines is None):
+        known = KnownVersion("", (), total)
+    if before is None or written == "all" or (written != "nothing" and known.lines is None):
         ctx.seen[str(path)] = version
-    elif known.lines is not None and known.total != len(old):
+    elif written == "cell" or (known.lines is not None and known.total != total):
         # The lines of another form of the file.
         ctx.seen[str(path)] = known.replace(version=version).mark()
     else:
-        changes = diff.changed_ranges(old, new)
+        changes, new = diff.changed_lines(*texts)
         # Of a long line, an edit has only a part.
-        own = [(n + 1, n + 1) for *_, j1, j2 in changes for n in range(j1, j2) if len(new[n]) <= MAX_LINE_CHARS]
-        kept = _moved(known.seen(len(old)), changes, len(old))
-        ctx.seen[str(path)] = _known(version, (*kept, *(own if written == "changes" else ())), len(new)).mark()
+        own = [(n + 1, n + 1) for n, line in new.items() if written == "changes" and len(line) <= MAX_LINE_CHARS]
+        kept = _moved(known.seen(total), changes, total)
+        ctx.seen[str(path)] = _known(version, (*kept, *own), count_lines(texts[1])).mark()
 
 
 def forget(path: Path, ctx: ToolContext) -> None:
@@ -218,20 +268,19 @@ def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier:
 
     earlier: what it knew when it wrote its answer.
     """
-    version, lines = fingerprint(data), split_lines(content)
+    version, total = fingerprint(data), count_lines(content)
     state = ctx.owner.state(ReadState)
     mark = (state.before or {}).get(str(path)) if earlier else None
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark) if mark else None
     searched = _searched(path, state, state.answered if earlier else None)
     if known is None:
-        seen = searched
-        return Sight(False, False, _missing(seen, len(lines)), len(lines))
+        return Sight(False, False, _missing(searched, total), total)
     current = known.version == version
     if current and known.lines is None:
-        return Sight(True, True, (), len(lines))
-    total = (known.total if current else 0) or len(lines)
-    seen = (*_carried(path, version, lines, known, state), *searched)
-    return Sight(True, current, _missing(seen, total), total)
+        return Sight(True, True, (), total)
+    seen = (*_carried(path, version, content, known, state), *searched)
+    total = (known.total if current else 0) or total
+    return Sight(True, current, _missing(seen, total), total, state.text_of(str(path), known, version))
 
 
 def note_searched(path: Path, lines: Iterable[int], began: float, ctx: ToolContext) -> None:
@@ -251,7 +300,7 @@ def note_shown(text: str, about: str, began: float, ctx: ToolContext) -> None:
 def note_printed(path: Path, data: bytes, output: str, ctx: ToolContext) -> None:
     """Note that a command printed lines of a file unchanged; those in its output, as far as it was shown, are seen."""
     text = decode_text(data)
-    if text is None or len(data) > _MAX_COMPARED_BYTES:
+    if text is None or len(data) > _MAX_COMPARED_CHARS:
         note_read(path, data, ctx, ())
         return
     lines = [sanitize_output(line).rstrip("\r\n") for line in split_lines(text.content)]
@@ -282,6 +331,11 @@ def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
         and all(line in result.text for line in lines)
         for result in shown.results
     )
+
+
+def is_another_version(data: bytes, mark: str) -> bool:
+    """Return True if a file is not the version that a mark of the session log is of."""
+    return fingerprint(data) != KnownVersion.from_mark(mark).version
 
 
 def is_older(path: Path, began: float) -> bool:
@@ -315,14 +369,17 @@ def _keep_mark(path: Path, ctx: ToolContext) -> None:
         before.setdefault(str(path), ctx.seen.get(str(path), ""))
 
 
-def _carried(path: Path, version: str, lines: Sequence[str], known: KnownVersion | None, state: ReadState) -> Ranges:
+def _carried(path: Path, version: str, content: str, known: KnownVersion | None, state: ReadState) -> Ranges:
     """Return the lines of the current version that the model has seen, in it or in the one it knows."""
-    state.remember(str(path), version, lines)
     if known is None:
         return ()
-    if known.version != version:
-        return state.carried(str(path), known, version)
-    return known.seen(len(lines))
+    if known.version == version:
+        return known.seen(count_lines(content))
+    there = state.text_of(str(path), known, version)
+    if there is None:
+        return ()
+    total = count_lines(there)
+    return _moved(known.seen(total), diff.changed_lines(there, content)[0], total)
 
 
 def _searched(path: Path, state: ReadState, until: float | None) -> Ranges:
@@ -333,7 +390,7 @@ def _searched(path: Path, state: ReadState, until: float | None) -> Ranges:
 
 
 def _moved(seen: Ranges, changes: Sequence[tuple[int, int, int, int]], total: int) -> Ranges:
-    """Return where the seen lines of an old text are in a new one. changes: as of `diff.changed_ranges`."""
+    """Return where the seen lines of an old text are in a new one. changes: as of `diff.changed_lines`."""
     ends = [*changes, (total, total, -1, -1)]
     found, at, shift = [], 0, 0
     for i1, i2, _, j2 in ends:

@@ -92,28 +92,19 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     guarded: existing paths to mount read-only within writable ones.
     caches: writable directories to the directories mounted there.
     """
-    plan: dict[Path, Mount] = {}
-    guards: dict[Path, Mount] = {}
+    writable = Folders(profile.writable)
+    plan, guards = _covering(profile, writable), dict[Path, Mount]()
 
     def add(kind: MountKind, target: Path, source: Path | None = None) -> None:
         plan[target] = (kind, target, source or target)
 
-    temporary = {mount.target: mount.source for mount in profile.temp}
-    writable = Folders(profile.writable)
-    for path in dict.fromkeys((*STANDARD, *temporary)):
-        if path not in writable and path.is_dir() and not path.is_symlink():
-            add(*(("bind", path, temporary[path]) if path in temporary else ("empty", path)))
-    for path in (RUN, *profile.covered, *_private_parents(profile)):
-        if path.is_dir():
-            add("empty", path)
     covered, tops = Folders(plan), frozenset(plan)
     seen = Folders(profile.writable)
-    for mount in profile.temp:
-        # Other programs may remove these at any time.
-        for path in mount.shown if mount.target in tops else ():
-            if path not in tops and path not in seen:
-                add("optional", path)
-                seen.add(path)
+    # Other programs may remove these at any time.
+    for path in (path for mount in profile.temp if mount.target in tops for path in mount.shown):
+        if path not in tops and path not in seen:
+            add("optional", path)
+            seen.add(path)
     kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
@@ -140,10 +131,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     own = tuple(target for target, source in caches.items() if target == source)
     unchanged = [path for path in guarded if path not in plan and path in writable]
     kept_whole = Folders(unchanged)
-    for path in filter(shown, profile.hidden):
-        for between in directories_between(path, (*profile.writable, *own)):
-            if between not in kept_whole:
-                plan.setdefault(between, ("bind", between, between))
+    roots = (*profile.writable, *own)
+    above = (between for path in profile.hidden if shown(path) for between in directories_between(path, roots))
+    for between in above:
+        if between not in kept_whole:
+            plan.setdefault(between, ("bind", between, between))
     for path in reachable_sockets(profile):
         if shown(path):
             guards[path] = ("closed", path, path)
@@ -169,6 +161,19 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
             pin(folder / name)
     states = tuple(state for mount in profile.temp for state in mount.states)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()), states)
+
+
+def _covering(profile: Profile, writable: Folders) -> dict[Path, Mount]:
+    """Return the mounts that cover temporary folders and those that nobody needs to see."""
+    plan: dict[Path, Mount] = {}
+    temporary = {mount.target: mount.source for mount in profile.temp}
+    for path in dict.fromkeys((*STANDARD, *temporary)):
+        if path not in writable and path.is_dir() and not path.is_symlink():
+            plan[path] = ("bind", path, temporary[path]) if path in temporary else ("empty", path, path)
+    for path in (RUN, *profile.covered, *_private_parents(profile)):
+        if path.is_dir():
+            plan[path] = ("empty", path, path)
+    return plan
 
 
 def _private_parents(profile: Profile) -> Iterator[Path]:

@@ -31,6 +31,8 @@ with lazy_imports():
 
 DEFAULT_MAX_RESULTS = 250
 MAX_LINE_CHARS = 500
+# Long lines in which a match is located.
+_MAX_LONG_LINES = 20
 # Files open at a time.
 _MAX_OPEN_FILES = 100
 
@@ -46,6 +48,7 @@ class GrepArgs(Value):
         "before": "-B",
         "context": "-C",
     }
+    UNLISTED: ClassVar = ("line_numbers",)
     ALIASES: ClassVar = {
         "pattern": ("query", "regex"),
         "path": (*DIRECTORY_NAMES, "file", "file_path"),
@@ -54,8 +57,8 @@ class GrepArgs(Value):
 
     pattern: Annotated[str, "Regular expression (Rust syntax)"]
     path: Annotated[str | None, "File or directory (default: working directory)"] = None
-    glob: Annotated[str | None, "Only these files, e.g. *.{ts,tsx}"] = None
-    type: Annotated[str | None, "Only this kind of file, e.g. py, js, rust"] = None
+    glob: Annotated[str | None, "Names of files, e.g. *.{ts,tsx}"] = None
+    type: Annotated[str | None, "Kind of file: py, js, rust ..."] = None
     output_mode: Annotated[Literal["files_with_matches", "content", "count"], "Default files_with_matches"] = (
         "files_with_matches"
     )
@@ -64,8 +67,8 @@ class GrepArgs(Value):
     after: Annotated[int | None, "Lines after each match"] = None
     before: Annotated[int | None, "Lines before each match"] = None
     context: Annotated[int | None, "Lines before and after"] = None
-    multiline: Annotated[bool, "Let . and the pattern span lines"] = False
-    head_limit: Annotated[int | None, "Show at most this many lines or files (default 250, 0 for all)"] = None
+    multiline: Annotated[bool, "The pattern may span lines"] = False
+    head_limit: Annotated[int | None, "At most this many lines or files (default 250, 0: all)"] = None
     offset: Annotated[int | None, "Leave out this many first"] = None
 
 
@@ -78,6 +81,7 @@ class Grep(Tool[GrepArgs]):
     repeatable = True
     searches_content = True
     rule_names = "path"
+    explores = "search"
     parallel_safe = True
 
     def resolve_paths(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
@@ -109,12 +113,15 @@ class Grep(Tool[GrepArgs]):
         args = args.replace(glob=_below(args.glob, top))
         if rg is None:
             hits, notes = _search_without_rg(args, start, ctx), list(filter(None, [ctx.once(ripgrep.RG_MISSING)]))
-            return _result(args, _drop_unreadable(args, hits, notes, top, ctx), notes, top, began, ctx)
+            hits = _drop_unreadable(args, hits, notes, top, ctx)
+            return _result(args, hits, _long_lines_without_rg(args, hits), notes, top, began, ctx)
         with ripgrep.search_root(top) as directory:
             verifier = ripgrep.UnchangedFiles(directory)
             hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
             hits = _drop_unreadable(args, hits, notes, top, ctx)
-            return _result(args, _verify(rg, args, hits, notes, verifier, ctx), notes, top, began, ctx)
+            hits = _verify(rg, args, hits, notes, verifier, ctx)
+            long_lines = _long_lines(rg, args, hits, verifier, ctx)
+            return _result(args, hits, long_lines, notes, top, began, ctx)
 
 
 def _start(args: GrepArgs, ctx: ToolContext) -> Path:
@@ -181,6 +188,43 @@ def _search_opened(
             names_of = {os.fsencode(path): raw for path, raw in zip(places, files.values(), strict=True)}
             hits = ripgrep.parse_hits(ran.out, args.output_mode) if ran else []
             found += [(names_of[path], rest) for path, rest in hits if path in names_of]
+    return found
+
+
+def _long_lines(rg: str, args: GrepArgs, hits: list[Hit], verifier: UnchangedFiles, ctx: ToolContext) -> dict[Hit, Hit]:
+    """Return the shown lines that are too long, each with what is shown of it: of a match, the text around it."""
+    cut = [hit for hit in _page(args, hits) if ripgrep.is_cut(hit)] if args.output_mode == "content" else []
+    found = {hit: ripgrep.without_cut(hit) for hit in cut}
+    wanted = [hit for hit in cut if ripgrep.is_match(hit)][:_MAX_LONG_LINES]
+    if not wanted or args.multiline:
+        return found
+    with verifier.opened(ripgrep.paths_of(wanted)) as files:
+        words = ["--only-matching", "--replace=", "--column", "--byte-offset", "--no-heading", "--line-number"]
+        words += ["--no-require-git", "--null", "--with-filename", *(["--ignore-case"] if args.ignore_case else [])]
+        for descriptor, raw in files.items():
+            here = [hit for hit in wanted if hit[0] == raw]
+            search = [*words, f"--regexp={args.pattern}", "--", f"/dev/fd/{descriptor}"]
+            ran = ripgrep.run_rg(rg, search, verifier.top, ctx, files=(descriptor,))
+            places: dict[bytes, tuple[int, int]] = {}
+            for _, rest in ripgrep.parse_hits(ran.out, args.output_mode):
+                number, column, offset, *_ = (*rest.split(b":"), b"", b"", b"")
+                if column.isdigit() and offset.isdigit():
+                    places.setdefault(number, (int(column), int(offset)))
+            for hit in here:
+                number = hit[1].partition(b":")[0]
+                if number in places and (text := ripgrep.line_around(descriptor, *places[number])):
+                    found[hit] = raw, number + b":" + text.encode("utf-8", "replace")
+    return found
+
+
+def _long_lines_without_rg(args: GrepArgs, hits: list[Hit]) -> dict[Hit, Hit]:
+    """Do the same for lines that are there in full."""
+    found: dict[Hit, Hit] = {}
+    pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
+    for hit in _page(args, hits) if args.output_mode == "content" else ():
+        number, _, text = hit[1].decode("utf-8", "replace").partition(":")
+        if ripgrep.is_match(hit) and len(text) > MAX_LINE_CHARS and (match := pattern.search(text)):
+            found[hit] = hit[0], f"{number}:{ripgrep.around_match(text, *match.span())}".encode("utf-8", "replace")
     return found
 
 
@@ -271,7 +315,15 @@ def _page(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
     return hits[skipped : skipped + limit]
 
 
-def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, began: float, ctx: ToolContext) -> ToolResult:
+def _result(
+    args: GrepArgs,
+    hits: list[Hit],
+    long_lines: dict[Hit, Hit],
+    notes: list[str],
+    top: Path,
+    began: float,
+    ctx: ToolContext,
+) -> ToolResult:
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
         if "/" in (args.glob or "").strip("/"):
@@ -283,11 +335,8 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, began:
     shown = []
     for hit in _page(args, hits):
         name = ctx.workspace.spell(top / ripgrep.path_of(hit[0]))
-        shown.append(
-            cut_line(
-                ripgrep.hit_line(hit, name, args.output_mode, args.line_numbers, alone), MAX_LINE_CHARS + len(name) + 20
-            )
-        )
+        line = ripgrep.hit_line(long_lines.get(hit, hit), name, args.output_mode, args.line_numbers, alone)
+        shown.append(cut_line(line, MAX_LINE_CHARS + len(name) + 80))
     shown = shown[: fit(shown, ctx.result_limits.most("short"))]
     if args.output_mode == "content":
         _note_lines(_page(args, hits)[: len(shown)], top, began, ctx)

@@ -22,6 +22,8 @@ with lazy_imports():
 
 MAX_ENTRIES = 250
 MAX_PER_DIRECTORY = 60
+# Of a tree with more entries, each directory below the top shows only so many.
+MAX_SMALL_TREE, MAX_PER_NESTED = 100, 10
 MAX_DEPTH = 4
 
 
@@ -40,6 +42,7 @@ class LS(Tool[LSArgs]):
     name = "LS"
     Args = LSArgs
     paths = ("path",)
+    explores = "list"
     repeatable = True
     rule_names = "path"
     parallel_safe = True
@@ -54,7 +57,10 @@ class LS(Tool[LSArgs]):
         top = ctx.workspace.resolve(args.path)
         require_directory(top, ctx)
         ignored = [compile_glob(pattern) for pattern in args.ignore]
-        tree = _Tree(top, lambda path: any(i.match(path) for i in ignored), ctx)
+        leaves_out = lambda path: any(i.match(path) for i in ignored)  # noqa: E731
+        tree = _Tree(top, leaves_out, ctx, MAX_PER_DIRECTORY)
+        if tree.count > MAX_SMALL_TREE:
+            tree = _Tree(top, leaves_out, ctx, MAX_PER_NESTED)
         lines = tree.lines()
         text = "\n".join([f"{ctx.workspace.spell(top).rstrip('/')}/", *lines])
         if not lines:
@@ -69,18 +75,21 @@ class LS(Tool[LSArgs]):
 class _Tree:
     """A tree built by opening the nearest directories first, so that the top is always complete."""
 
-    def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext) -> None:
+    def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext, nested: int) -> None:
+        """nested: the entries that a directory below the top shows at most."""
         self._top = top
         self._ignored = ignored
+        self._nested = nested
         self._opened: dict[str, tuple[list[tuple[str, str]], int]] = {}
-        self.unopened = 0
-        count = 0
+        self.unopened = self.count = 0
         waiting = deque([("", 0)])
         while waiting:
             ctx.cancel.check()
             folder, depth = waiting.popleft()
             if folder and (
-                count >= MAX_ENTRIES or depth > MAX_DEPTH or Path(folder).name in ripgrep.GENERATED_FOLDERS | {".git"}
+                self.count >= MAX_ENTRIES
+                or depth > MAX_DEPTH
+                or Path(folder).name in ripgrep.GENERATED_FOLDERS | {".git"}
             ):
                 self.unopened += 1
                 continue
@@ -91,7 +100,7 @@ class _Tree:
                     raise resolved_path_error(top, error) from None
                 entries, more = [("(cannot be opened)", "")], 0
             self._opened[folder] = entries, more
-            count += len(entries)
+            self.count += len(entries)
             waiting += [(f"{folder}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
 
     def _scan(self, folder: str) -> tuple[list[tuple[str, str]], int]:
@@ -101,7 +110,8 @@ class _Tree:
         finally:
             os.close(directory)
         found.sort(key=lambda f: (f[1] == "/", f[0]))
-        return found[:MAX_PER_DIRECTORY], max(0, len(found) - MAX_PER_DIRECTORY)
+        most = self._nested if folder else MAX_PER_DIRECTORY
+        return found[:most], max(0, len(found) - most)
 
     def _entries(self, directory: int, folder: str) -> Iterator[tuple[str, str]]:
         """Yield the entries of an open directory: name and suffix ("/", a link's target or "")."""

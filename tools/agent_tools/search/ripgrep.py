@@ -365,6 +365,42 @@ def hit_line(hit: Hit, name: str, mode: str, numbers: bool, alone: bool = False)
     return f"{'' if alone else name + found[2]}{number}{sanitize_output(text[found.end() :])}"
 
 
+# How ripgrep marks a line of which it shows only the beginning.
+_CUT = rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$"
+MAX_LONG_LINE_BYTES = 64 << 20
+_AROUND_CHARS = 200
+
+
+def is_cut(hit: Hit) -> bool:
+    """Return True if only the beginning of the line is there."""
+    return hit[1].endswith(b"]") and re.search(_CUT, hit[1]) is not None
+
+
+def without_cut(hit: Hit) -> Hit:
+    """Return a hit with our own note in place of ripgrep's."""
+    return (hit[0], re.sub(_CUT, " … [the rest of this long line is not shown]".encode(), hit[1]))
+
+
+def around_match(line: str, start: int, end: int) -> str:
+    """Return the text around a match in a long line, with the column of the match and the length of the line."""
+    first, last = max(start - _AROUND_CHARS, 0), min(max(start + _AROUND_CHARS, end), start + 2 * _AROUND_CHARS)
+    text = f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"
+    return f"{text} [column {start + 1:,} of {len(line):,} characters in this line]"
+
+
+def line_around(descriptor: int, column: int, offset: int) -> str:
+    """Return what `around_match` does for a match in a file. column, offset: of the match in line and file, in bytes.
+
+    Returns "" if the file cannot be read or the line is too long even for that.
+    """
+    with suppress(OSError):
+        line, end, _ = os.pread(descriptor, MAX_LONG_LINE_BYTES, offset - column + 1).partition(b"\n")
+        if end or len(line) < MAX_LONG_LINE_BYTES:
+            start = len(line[: column - 1].decode("utf-8", "replace"))
+            return around_match(line.decode("utf-8", "replace").rstrip("\r"), start, start)
+    return ""
+
+
 def is_match(hit: Hit) -> bool:
     """Return True if a line of content matches, False if it is context or a gap."""
     found = re.match(_NUMBER.encode(), hit[1])

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_tools.sandbox import denials
-    from agent_tools.shell import process, shown_files
+    from agent_tools.shell import missing, process, shown_files
 
 DEFAULT_TIMEOUT_SECONDS = 120.0
 MAX_TIMEOUT_SECONDS = 600.0
@@ -215,6 +215,8 @@ def _run_foreground(
     lines += _sandbox_notes(wrapped, buffer, ending, ctx, conditions, failed=failed)
     moved = moved_notes(wrapped)
     lines += moved
+    if failed and ending.cause == "exit":
+        lines += filter(None, [missing.missing_note(output, ctx)])
     if failed and ending.cause == "exit" and (names := suspected_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD_NOTE}: {', '.join(names)}; {ENV_PASS_NOTE}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
@@ -254,7 +256,7 @@ def _run_background(
     if args.pty:
         job.wait_pause(ctx.cancel, TERMINAL_WAIT_SECONDS)
     buffer, ended = job.take()
-    output = buffer.text(OUTPUT_HINT).rstrip("\n")
+    output = job.read(buffer, OUTPUT_HINT)
     if output:
         yield Progress(f"{output}\n")
     if ended:
@@ -424,7 +426,15 @@ def _confined_variables(ctx: ToolContext, *, inside: bool) -> list[str]:
     """Return a note for the model on the variables that a command did not get, because it ran outside the sandbox."""
     names = [] if inside else sorted(ctx.state(ShellState).confined)
     listed = ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")
-    return [f"[not as the sandbox has them: {listed}, which a command in it changed]"] if names else []
+    there = "does not have the value" if len(names) == 1 else "do not have the values"
+    return (
+        [
+            f"[this command ran outside the sandbox: {listed} {there} there that a command in the sandbox gave. If "
+            "they matter, set them in this command.]"
+        ]
+        if names
+        else []
+    )
 
 
 def carry_over(

@@ -9,11 +9,15 @@ from time import monotonic
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Note
 from agent_tools.shell.bash import MAX_TIMEOUT_SECONDS, OUTPUT_HINT, closed_ports
 from agent_tools.shell.jobs import Jobs, clock_duration, moved_notes
 from agent_tools.text import HeadTail, sanitize_output, shorten
+
+with lazy_imports():
+    from agent_tools.shell import keys
 
 # Seconds that BashOutput waits for new output, so that polling does not cost rounds and money.
 OUTPUT_WAIT_SECONDS = 5.0
@@ -56,7 +60,11 @@ class BashOutput(Tool[BashOutputArgs]):
         while not awaited(0.05) and monotonic() < until:
             ctx.cancel.check()
         buffer, ended = job.take()
-        output = (_filter_lines(buffer, pattern, ctx) if pattern else buffer).text(OUTPUT_HINT).rstrip("\n")
+        output = (
+            _filter_lines(buffer, pattern, ctx).text(OUTPUT_HINT).rstrip("\n")
+            if pattern
+            else job.read(buffer, OUTPUT_HINT)
+        )
         if output:
             yield Progress(f"{output}\n")
         nothing = f"(no new line matches {args.filter})" if pattern and buffer.total else "(nothing new)"
@@ -82,13 +90,15 @@ class BashInputArgs(Value):
     ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id"), "text": ("input", "chars")}
 
     shell_id: Annotated[str, "As b1"]
-    text: Annotated[str, "\\n is Enter"]
+    text: Annotated[str, "Typed unchanged; a \\n at its end is Enter, a \\t Tab"] = ""
+    keys: Annotated[tuple[str, ...], "Keys after it: Enter, Tab, Esc, Up, PageDown, F1, Ctrl-C, Alt-x ..."] = ()
 
 
 class BashInput(Tool[BashInputArgs]):
     """Types into the terminal of a background command. Input can do anything, so it needs approval."""
 
     name = "BashInput"
+    rare = True
     Args = BashInputArgs
     composed = True
     types_input = True
@@ -99,15 +109,18 @@ class BashInput(Tool[BashInputArgs]):
         return (Effect("call", ctx.state(Jobs).find(args.shell_id).command),)
 
     def summary(self, args: BashInputArgs, ctx: ToolContext) -> str:
-        return f"Type {_quote_input(args.text)} into {shorten(args.shell_id, 20)}"
+        parts = ([_quote_input(args.text)] if args.text or not args.keys else []) + [shorten(k, 20) for k in args.keys]
+        return f"Type {', '.join(parts)} into {shorten(args.shell_id, 20)}"
 
     def run(self, args: BashInputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         job = ctx.state(Jobs).find(args.shell_id)
+        if not args.text and not args.keys:
+            raise ToolError("There is nothing to type: give text or keys.")
         known = job.unread
-        job.type(args.text)
+        job.type(keys.typed_text(args.text, args.keys, keypad=job.keypad))
         job.wait_pause(ctx.cancel, OUTPUT_WAIT_SECONDS, known=known)
         buffer, ended = job.take()
-        output = buffer.text(OUTPUT_HINT).rstrip("\n")
+        output = job.read(buffer, OUTPUT_HINT)
         if output:
             yield Progress(f"{output}\n")
         note = f"{job.id}: {job.state}" if ended else f"{job.id} runs, {clock_duration(job.elapsed)}"
@@ -126,6 +139,7 @@ class KillShell(Tool[KillShellArgs]):
     """Stops a background command and everything that it started."""
 
     name = "KillShell"
+    rare = True
     Args = KillShellArgs
     composed = True
     needs = "bash"

@@ -23,10 +23,11 @@ from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo, RunningProcess
+    from agent_tools.shell.screen import Screen
 
 with lazy_imports():
     from agent_tools.process import reaper
-    from agent_tools.shell import process, strays
+    from agent_tools.shell import process, screen, strays
 
 MAX_RUNNING = 8
 # Ended commands that can still be read.
@@ -38,6 +39,8 @@ STRAYS_LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 # Bytes of the beginning and the end of its output that the user can see.
 _HEAD, _TAIL = 20_000, 200_000
+# Bytes from which the screen of a program in a terminal is drawn; one that writes more has drawn all of it again.
+_MAX_UNDRAWN = 256_000
 # Longest text about processes that a command left running.
 _MAX_REST_CHARS = 300
 # Paths that were moved away and are named in a note.
@@ -85,6 +88,10 @@ class Job:
         self._lock = threading.Lock()
         self._unread = owner.result_buffer()
         self._shown = HeadTail(_HEAD, _TAIL)
+        self._screen: Screen | None = None
+        # What the program wrote to its terminal, and is not on the screen yet.
+        self._undrawn = bytearray()
+        self._drew = False
         self._stop = False
         self._changed = threading.Event()
         self._ended = threading.Event()
@@ -183,6 +190,10 @@ class Job:
         with self._lock:
             self._unread.feed(data)
             self._shown.feed(data)
+            if self.terminal:
+                self._undrawn += data
+                if len(self._undrawn) > 2 * _MAX_UNDRAWN:
+                    del self._undrawn[:-_MAX_UNDRAWN]
             self._changed.set()
 
     def take(self) -> tuple[HeadTail, bool]:
@@ -198,14 +209,43 @@ class Job:
         buffer.close()
         return buffer, ended
 
+    def read(self, buffer: HeadTail, hint: str) -> str:
+        """Return what the model reads of its latest output: the screen if the program draws, else the text.
+
+        buffer, hint: the output, as `take` returned it, and how to see all of it if there is no file.
+        """
+        if self.running and self._draw():
+            assert self._screen is not None
+            return self._screen.text()
+        return buffer.text(hint).rstrip("\n")
+
+    def _draw(self) -> bool:
+        """Bring the screen up to date; return True if the program draws."""
+        with self._lock:
+            new, self._undrawn = bytes(self._undrawn), bytearray()
+        drawing = screen.draws(new) or (self._screen is not None and self._screen.is_other)
+        if not (self._drew or drawing):
+            with self._lock:
+                self._undrawn[:0] = new  # the lines before are on the screen, too
+            return False
+        self._drew = True
+        if self._screen is None:
+            self._screen = screen.Screen(process.TERMINAL_ROWS, process.TERMINAL_COLUMNS)
+        self._screen.feed(new)
+        return drawing
+
+    @property
+    def keypad(self) -> bool:
+        """True if the program in its terminal wants arrow keys as of a keypad."""
+        return self._screen is not None and self._screen.keypad
+
     def type(self, text: str) -> None:
         """Type into its terminal. Raises ToolError if it has none, or does not accept input now."""
         if not self.terminal:
             raise ToolError(f"{self.id} has no terminal to type into. Start it with pty=true.")
         if not self.running:
             raise ToolError(f"{self.id} has ended: {self.state}.")
-        # A terminal sends carriage returns for Enter.
-        if not self._process.type(text.replace("\n", "\r").encode("utf-8", "replace")):
+        if not self._process.type(text.encode("utf-8", "replace")):
             raise ToolError(f"{self.id} does not read its input now. Look at its output, then try again.")
 
     @property

@@ -38,6 +38,7 @@ from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.results import FileView, Media
 from agent_tools.schema import FILE_NAMES
 from agent_tools.shell.jobs import Jobs
+from agent_tools.shell.shown_files import printed_paths
 from agent_tools.text import counted
 
 # Begins the result of a skipped call, which points to an earlier result.
@@ -136,6 +137,21 @@ def _spelled_file(call: ToolCall, kind: Tool[Any]) -> str:
         return ""
     given = next((call.arguments[n] for n in (kind.file_argument, *_FILE_NAMES) if call.arguments.get(n)), "")
     return given if isinstance(given, str) else ""
+
+
+def touched_files(turn: Turn, call: ToolCall) -> set[str]:
+    """Return the files that a call reads or changes; of a command, those whose text it prints."""
+    kind, context = turn.deps.traits_of(call.name), turn.deps.context
+    if kind.command_argument:
+        paths = printed_paths(str(call.arguments.get(kind.command_argument)), context.workspace.cwd)
+        return {os.path.normpath(path) for path in paths}
+    if not (kind.shows_file or kind.changes_files):
+        return set()
+    try:
+        effects = kind.effects(kind.read(call.arguments), context)
+    except (ToolError, ValueError):
+        return set()
+    return {effect.target for effect in effects if effect.kind in ("read", "write")}
 
 
 MAX_FILES = 5
@@ -313,7 +329,8 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     traits_of = turn.deps.traits_of
     cuts = turn.deps.state.window.cuts
     calls = (call for m in stay if isinstance(m, AssistantMessage) for call in m.calls if call.id not in cuts)
-    shown |= {file_of(call, cwd, traits_of) for call in calls if traits_of(call.name).reopens}
+    whole = (call for call in calls if traits_of(call.name).reopens or traits_of(call.name).replaces_file)
+    shown |= {file_of(call, cwd, traits_of) for call in whole}
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     # Only messages that the model was shown until now.

@@ -6,9 +6,9 @@ enough. Otherwise a summary replaces all but the newest rounds, together with wh
 has to be worth it.
 
 A cleared result is replaced by one line that says what it was and how to get it back: from a file of the session, by
-reading the file again, or by the same call. The results of commands, searches and pages are cleared first; file
-contents, failures and reports of sub-agents only in the last step. The newest rounds, plans, the user's answers and
-instructions stay.
+reading the file again, or by the same call. The oldest are cleared first, and no more than makes room for a while:
+results of commands, searches and pages; file contents, failures and reports of sub-agents only in the last step. The
+newest rounds, the newest text of each file in work, plans, the user's answers and instructions stay.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from agent_cli.config.prompts import prompt
 from agent_cli.kernel.engine.compaction.carry_over import (
     CarryOver,
     build_carry_over,
+    file_argument_of,
     forget_hidden_files,
     superseded,
+    touched_files,
     visible_calls,
 )
 from agent_cli.kernel.engine.compaction.measure import (
@@ -33,10 +35,15 @@ from agent_cli.kernel.engine.compaction.measure import (
     used_tokens,
     window_tokens,
 )
-from agent_cli.kernel.engine.compaction.summarize import fits_whole, summarize_plainly, write_summary
+from agent_cli.kernel.engine.compaction.summarize import (
+    checked_summary,
+    fits_whole,
+    summarize_plainly,
+    write_summary,
+)
 from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.events import Compacted, Compacting, Event, Trigger, Warned
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, is_user_message
 from agent_cli.kernel.results import Failure
 from agent_cli.kernel.window import (
     CLEARED_WINDOW_TOKENS,
@@ -51,7 +58,7 @@ from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import ASSUMED_WINDOW_TOKENS
-from agent_tools.text import counted
+from agent_tools.text import counted, shorten
 
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
@@ -63,8 +70,12 @@ NEWEST_ROUNDS = 3
 _NEWEST_SHARE = 1 / 8
 # A shorter result is not worth replacing.
 _MIN_CLEARED_TOKENS = 200
-# Clearing has to free at least this share of the window.
+# Clearing has to free at least this share of the window. It leaves this part of what was in use at its step.
 _MIN_CLEARED_SHARE = 0.15
+_LEFT_AFTER_CLEARING = 0.6
+# Files are in work if these rounds read or changed them. Their newest texts stay if they fit into this share.
+_ROUNDS_IN_WORK = 6
+_IN_WORK_SHARE = 0.3
 _SAVED_IN = re.compile(r" in (/[^\n]*?/output-\d+\.txt)[;: ]")
 
 
@@ -77,13 +88,40 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     if not reached or (reached == 1 < len(shares) and turn.deps.state.window.uncleared):
         return {}, 0
     found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST_SHARE))
-    freed = scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - 60 * len(found))
+    in_work = _views_in_work(turn, int(size * _IN_WORK_SHARE))
+    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
+    calls = {call.id: call for m in turn.view if isinstance(m, AssistantMessage) for call in m.calls}
+    goal = used - shares[reached - 1] * size * _LEFT_AFTER_CLEARING
+    chosen: list[ToolMessage] = []
+    freed = 0
+    for message in found:
+        if freed >= goal:
+            break
+        if message.call_id not in in_work:
+            chosen.append(message)
+            freed = scaled(turn.deps.state.window, sum(map(count_message_tokens, chosen)) - 60 * len(chosen))
     if freed < size * _MIN_CLEARED_SHARE:
         return {}, 0
-    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
-    cuts = {m.call_id: again.get(m.call_id) or _replacement_line(turn, m) for m in found}
+    cuts = {m.call_id: again.get(m.call_id) or _replacement_line(turn, m, calls.get(m.call_id)) for m in chosen}
     kept = sum(count_text_tokens(line) for line in cuts.values())
-    return cuts, scaled(turn.deps.state.window, sum(count_message_tokens(m) for m in found) - kept)
+    return cuts, scaled(turn.deps.state.window, sum(map(count_message_tokens, chosen)) - kept)
+
+
+def _views_in_work(turn: Turn, room: int) -> set[str]:
+    """Return the calls whose results are the newest text of a file that the last rounds read or changed."""
+    results = {m.call_id: m for m in turn.view if isinstance(m, ToolMessage) and not m.is_error}
+    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
+    rounds = [m for m in reversed(turn.view) if isinstance(m, AssistantMessage) and m.calls]
+    touched = {path for m in rounds[:_ROUNDS_IN_WORK] for call in m.calls for path in touched_files(turn, call)}
+    found: set[str] = set()
+    for call in (call for m in rounds for call in reversed(m.calls)):
+        result, kind = results.get(call.id), turn.deps.traits_of(call.name)
+        if result is None or call.id in again or not (kind.shows_file or kind.command_argument):
+            continue
+        if touched.intersection(touched_files(turn, call)) and (size := count_message_tokens(result)) <= room:
+            found.add(call.id)
+            room -= size
+    return found
 
 
 def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage]:
@@ -129,10 +167,11 @@ def _cleared_last(kind: Tool[Any]) -> bool:
     return kind.shows_file or kind.changes_files or kind.nested
 
 
-def _replacement_line(turn: Turn, message: ToolMessage) -> str:
+def _replacement_line(turn: Turn, message: ToolMessage, call: ToolCall | None) -> str:
     """Return the line that replaces a result; save the result in a file if there is no other way to get it back."""
     kind = turn.deps.traits_of(message.name)
-    what = f"{counted(message.text.count(chr(10)) + 1, 'line')} of {message.name}"
+    name = file_argument_of(call, turn.deps.traits_of) if call is not None else ""
+    what = f"{counted(message.text.count(chr(10)) + 1, 'line')} of {message.name}{f' {shorten(name)}' if name else ''}"
     if kind.reopens:
         return f"{CLEARED}{what}. Read the file again if you need it.]"
     workspace = turn.deps.context.workspace
@@ -252,9 +291,11 @@ def compact(
         else:
             whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, overhead_tokens(options), size)
             summary, modelled = yield from write_summary(turn, gone, layout.summary, wanted, whole=whole)
+            summary = checked_summary(turn, gone, summary) if modelled else summary
         by = "model" if modelled else "program"
         text = prompt("compacted").format(summary=summary.replace("</compacted>", ""))
-        head = (UserMessage("\n\n".join([text, *layout.carried.texts]), layout.carried.media),)
+        texts = [text, *_standing(turn, bare=bare), *layout.carried.texts]
+        head = (UserMessage("\n\n".join(texts), layout.carried.media),)
     yield from _apply(
         turn,
         Compacted(
@@ -280,6 +321,14 @@ def compact(
     if head and turn.deps.hooks.wants("PostCompact", kind):
         yield from hook_points.after_compaction(turn, kind, summary)
     return ""
+
+
+def _standing(turn: Turn, *, bare: bool) -> list[str]:
+    """Return how things stand now, which the beginning of the conversation may have told otherwise."""
+    environment = turn.deps.environment
+    if environment is None or bare:
+        return []
+    return [f"<session_change>\n{environment.now(turn.deps.policy.mode)}\n</session_change>"]
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from agent_cli.config.prompts import prompt
-from agent_cli.kernel.engine.compaction.carry_over import file_argument_of
+from agent_cli.kernel.engine.compaction.carry_over import touched_files
 from agent_cli.kernel.engine.helper_model import complete_text
 from agent_cli.kernel.engine.progress import format_plan
 from agent_cli.kernel.engine.sampling import request_of
@@ -23,7 +27,8 @@ from agent_cli.kernel.messages import (
 from agent_cli.kernel.results import Failure
 from agent_cli.kernel.window import count_text_tokens, count_tokens, truncate_to_tokens
 from agent_cli.models.base import ModelError, Request
-from agent_tools.registry import TraitsOf
+from agent_tools.fs import read_state
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.text import counted, shorten
 
 SECTIONS = (
@@ -35,6 +40,11 @@ _MIN_SUMMARY_CHARS = 20
 # Limits for one message of the user, and for one call or result, in the text of the conversation.
 _MESSAGE_TOKENS, _RESULT_TOKENS = 6_000, 375
 _CUT_NOTE = "cut here"
+_MAX_ANSWERS, _SAID_CHARS = 5, 300
+_MAX_FILE_BYTES = 10_000_000
+# Not compiled before a summary is made.
+_REMINDER = r"(?s)<reminder>.*?</reminder>"
+_FAILED = r"(?m)^\[.*in the pipe: exit code [1-9]"
 
 
 def write_summary(
@@ -108,16 +118,36 @@ def _clip(text: str) -> str:
     return truncate_to_tokens(text, _RESULT_TOKENS, _CUT_NOTE)
 
 
+def checked_summary(turn: Turn, gone: Sequence[Message], summary: str) -> str:
+    """Return a model's summary with what it left out of the changed files, or has otherwise than the plan."""
+    results = {m.call_id: m for m in gone if isinstance(m, ToolMessage) and not m.is_error}
+    calls = (call for m in gone if isinstance(m, AssistantMessage) for call in m.calls if call.id in results)
+    changed = (call for call in calls if turn.deps.traits_of(call.name).changes_files)
+    paths = dict.fromkeys(path for call in changed for path in sorted(touched_files(turn, call)))
+    spell = turn.deps.context.workspace.spell
+    missing = [spell(Path(path)) for path in paths if os.path.basename(path) not in summary]
+    lines = [f"Changed as well: {', '.join(missing)}."] if missing else []
+    lines += [
+        f'Not done yet, as the plan has it: "{step.content}".'
+        for step in turn.deps.context.plan
+        if step.status != "completed" and re.search(rf"(?im)^\W*\[x\]\W*{re.escape(step.content)}", summary)
+    ]
+    return "\n\n".join([summary, *lines])
+
+
 def summarize_plainly(turn: Turn, shown: Sequence[Message], max_tokens: int) -> str:
     """Build a summary without a model from messages, calls and results, under the same headings."""
     share = max_tokens // len(SECTIONS)
     requests = [user_text(m.text) for m in shown if is_user_message(m)]
-    answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
+    answers = [m.text.strip() for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
-    files, commands = _calls(shown, turn.deps.traits_of)
+    files, commands = _calls(turn, shown)
+    said = _newest_lines([f"- {shorten(text, _SAID_CHARS)}" for text in answers[-_MAX_ANSWERS - 1 : -1]], share)
     parts = {
         "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT_NOTE) for text in requests[-2:]),
-        "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT_NOTE) if earlier else "",
+        "Decisions": "\n".join(
+            filter(None, [truncate_to_tokens(earlier[0], 2 * share, _CUT_NOTE) if earlier else "", said])
+        ),
         "Files and their state": _newest_lines(files, share),
         "Commands and results": _newest_lines(commands, share),
         "Plan": truncate_to_tokens(format_plan(turn.deps.context.plan), share, _CUT_NOTE),
@@ -129,20 +159,31 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], max_tokens: int) -> 
     return "\n\n".join(f"## {name}\n{parts[name] or 'none'}" for name in SECTIONS)
 
 
-def _calls(shown: Sequence[Message], traits_of: TraitsOf) -> tuple[list[str], list[str]]:
+def _calls(turn: Turn, shown: Sequence[Message]) -> tuple[list[str], list[str]]:
     """Return a line for each file and for each command that calls used, newest last."""
-    results = {m.call_id: m for m in shown if isinstance(m, ToolMessage)}
-    files: dict[str, str] = {}
+    results, traits_of = {m.call_id: m for m in turn.history if isinstance(m, ToolMessage)}, turn.deps.traits_of
+    files: dict[str, list[str]] = {}
     commands: dict[str, str] = {}
     for call in (c for m in shown if isinstance(m, AssistantMessage) for c in m.calls):
-        result = results.get(call.id)
-        how = "failed" if result is None or result.is_error else "done"
-        if path := file_argument_of(call, traits_of):
-            _put_last(files, path, f"- {call.name} {shorten(path)} ({how})")
-        elif name := traits_of(call.name).command_argument:
-            command = shorten(str(call.arguments.get(name, "")))
-            _put_last(commands, command, f"- `{command}` ({how}): {_last_line(result)}")
-    return list(files.values()), list(commands.values())
+        result, kind = results.get(call.id), traits_of(call.name)
+        failed = result is None or result.is_error or re.search(_FAILED, result.text) is not None
+        for path in () if kind.command_argument else sorted(touched_files(turn, call)):
+            did = "changed" if kind.changes_files else "read"
+            files[path] = [*files.pop(path, []), f"{did}{' (failed)' if failed else ''}"]
+        if kind.command_argument:
+            command = shorten(str(call.arguments.get(kind.command_argument, "")))
+            _put_last(commands, command, f"- `{command}` ({'failed' if failed else 'done'}): {_last_line(result)}")
+    return [_file_line(turn, path, did) for path, did in files.items()], list(commands.values())
+
+
+def _file_line(turn: Turn, path: str, did: Sequence[str]) -> str:
+    """Describe what was done with a file, and whether something else has changed it since."""
+    context, what = turn.deps.context, ", ".join(dict.fromkeys(did))
+    with suppress(OSError, ValueError):
+        if (mark := context.seen.get(path)) is not None:
+            data = read_regular(Path(path), _MAX_FILE_BYTES)
+            what += ", changed since" if read_state.is_another_version(data, mark) else ""
+    return f"- {shorten(context.workspace.spell(Path(path)))}: {what}"
 
 
 def _put_last(found: dict[str, str], key: str, line: str) -> None:
@@ -151,7 +192,9 @@ def _put_last(found: dict[str, str], key: str, line: str) -> None:
 
 
 def _last_line(result: ToolMessage | None) -> str:
-    lines = result.text.strip().splitlines() if result is not None else []
+    """Return the last line that a command printed itself."""
+    text = re.sub(_REMINDER, "", result.text) if result is not None else ""
+    lines = [line for line in text.strip().splitlines() if line.strip() and not re.fullmatch(r"\[.*\]", line.strip())]
     return shorten(lines[-1]) if lines else "no output"
 
 

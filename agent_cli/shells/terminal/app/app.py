@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, TextIO
 
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import BaseStyle, DynamicStyle
@@ -39,8 +39,9 @@ from agent_cli.shells.terminal.app.layout import (
 from agent_cli.shells.terminal.app.output import AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.shells.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.shells.terminal.app.question_panel import OpenDialog, QuestionPanel
+from agent_cli.shells.terminal.app.view_screen import view_screen
 from agent_cli.shells.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
-from agent_cli.shells.terminal.editor import show_in_pager
+from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.render.ansi import (
     ATTENTION,
@@ -287,13 +288,19 @@ class TerminalApp:
     def _write(self, lines: Sequence[str], *, settle: bool = True) -> None:
         if settle:
             self.transcript.writer.settle()
+        self.transcript.writer.flush()
         self._lines += [*self.transcript.writer.take(), *lines]
 
     def echo(self, text: str, *, settle: bool = True) -> None:
         """Echo a user message, as the model sees it. settle: first end what is in progress."""
+        writer = self.transcript.writer
         if settle:
-            self.transcript.writer.settle()
-        self._write(user_bar(text, self.transcript.writer), settle=False)
+            writer.settle()
+        if text.startswith("/") and self.session.is_command(text):
+            writer.command(text)
+            self._write((), settle=False)
+        else:
+            self._write(user_bar(self.line.pastes.fold_known(text), writer), settle=False)
 
     @property
     def proposal(self) -> str:
@@ -422,15 +429,41 @@ class TerminalApp:
         loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
         return waiting.wait()
 
-    def page(self, text: str) -> None:
-        """Show a long text in the pager; from the drawing thread."""
+    def show_view(self, state: ViewState) -> Chosen | None:
+        """Show a view on the alternate screen until it is closed; return how it was left.
+
+        Not from the drawing thread. Raises CancelledError if the application ends.
+        """
+        waiting = PendingReply()
+
+        async def go() -> None:
+            try:
+                async with in_terminal():
+                    depth = _DEPTHS[self.palette.depth]
+                    screen = view_screen(state, self.palette, self.app.reader, self.app.screen, depth)
+                    waiting.answer(await screen.run_async())
+            finally:
+                waiting.cancel()
+
+        loop = self.app.loop
+        if loop is None or loop.is_closed():
+            raise CancelledError
+        loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
+        left: Chosen | None = waiting.wait()
+        return left
+
+    def open_view(self, view: View) -> None:
+        """Show a view; from the drawing thread."""
 
         def show() -> None:
             with suppress(CancelledError):
-                if not self.outside(lambda: show_in_pager(text)):
-                    self.soon(lambda: self.say(text))
+                self.show_view(ViewState(view))
 
-        threading.Thread(target=show, name="pager", daemon=True).start()
+        threading.Thread(target=show, name="view", daemon=True).start()
+
+    def page(self, text: str) -> None:
+        """Show a long text in a view; from the drawing thread."""
+        self.open_view(View("", lambda width: prose_lines(text, width)))
 
     def hint_for(self, text: str, seconds: float) -> None:
         """Show a hint above the input line for some seconds."""

@@ -30,11 +30,11 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from agent_cli.shells.terminal.app.input_line import InputLine
+from agent_cli.shells.terminal.app.input_line import PROMPT, InputLine
 from agent_cli.shells.terminal.app.protocol import LiveScreen
 from agent_cli.shells.terminal.app.question_panel import KEYS_ROWS, MAX_TYPED_PART
+from agent_cli.shells.terminal.app.typed_text import WrapAtSpaces, count_typed_rows
 from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells
-from agent_cli.shells.terminal.render.call_output import TAIL_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.results import TodoItem
@@ -96,7 +96,9 @@ class Marker:
         self._timer = loop.call_later(1.0 / MOVES_PER_SECOND, self.tick)
 
 
-MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU, MAX_INPUT_ROWS = 6, 4, 7, 12, 8
+MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU = 6, 4, 7, 12
+# The sign before the input line in the normal mode of vi.
+VI_PROMPT = ": "
 # Cells reserved for the current activity before anything else.
 MIN_ACTIVITY_CELLS = 24
 # Rows of a window that has rules around the input line.
@@ -178,7 +180,7 @@ def mode_field(mode: str, key: str) -> Fragment:
     return style, f"{words} ({key})" if key else words
 
 
-def context_field(used: int, window: int) -> str | Fragment:
+def context_field(used: int, window: int | None) -> str | Fragment:
     """Return how full the model's window is: a bar and a number; without the size of the window only the tokens."""
     if not window:
         return f"context {short_count(used)}"
@@ -224,7 +226,7 @@ def style_of(palette: Palette) -> Style:
 
 def max_input_rows(rows: int, *, open_question: bool) -> int:
     """Return the maximum rows of the input line; few while a question is open."""
-    return max(1, min(MAX_INPUT_ROWS, rows // (MAX_TYPED_PART if open_question else 3)))
+    return max(1, rows // (MAX_TYPED_PART if open_question else 2))
 
 
 def make_layout(
@@ -247,7 +249,8 @@ def make_layout(
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
 
     def prefix(number: int, wrap_count: int) -> StyleAndTextTuples:
-        label = f"[vi] {line.label}" if vi_navigation_mode() else line.label
+        # Another sign, and not a word that would move the text.
+        label = VI_PROMPT if vi_navigation_mode() and line.label == PROMPT else line.label
         if number == 0 and wrap_count == 0:
             return [("class:ask" if line.replying else "class:prompt", label)]
         return [("", " " * cells(label) if wrap_count or number else "")]
@@ -257,14 +260,15 @@ def make_layout(
             line.buffer,
             search_buffer_control=search.control,
             preview_search=True,
-            input_processors=[_ShowInvisible(), _ShowProposal(proposal)],
+            input_processors=[_ShowInvisible(), WrapAtSpaces(lambda: cells(line.label)), _ShowProposal(proposal)],
         ),
         height=lambda: Dimension(min=1, max=typed()),
         wrap_lines=True,
         dont_extend_height=True,
         get_line_prefix=prefix,
     )
-    top, bottom = _text(above, frame), _text(below, frame)
+    top: Window = _text(above, frame)
+    bottom: Window = _text(below, frame)
     question = _text(lambda: (panel() or ((), 0))[0], frame, _PanelWindow)
     question.line, question.row = typing, lambda: (panel() or ((), 0))[1]
     plain, draft = HSplit([top, typing, search, bottom]), HSplit([top, typing, search, question, bottom])
@@ -346,16 +350,17 @@ def above(live: LiveScreen) -> list[Line]:
     width = size.columns - 1
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
-    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=question))
+    typed = count_typed_rows(live.line.buffer.text, max(width - cells(live.line.label), 1))
+    typed = min(typed, max_input_rows(size.rows, open_question=question))
+    room = max(1, size.rows - 2 - 2 * len(rule) - typed)
     if (panel := panel_rows(live)) is not None:
         rule = []
         room = max(0, size.rows - len(panel[0]) - KEYS_ROWS - live.questions.typed_rows)
     rows: list[Line] = []
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
-    if not question and live.busy and len(rows) < room:
-        rows.insert(0, _status(live, width))
-    room -= len(rows)
+    status = [_status(live, width)] if not question and live.busy and len(rows) < room else []
+    room -= len(rows) + len(status)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
     if (count := len(live.session.agreed)) and not question and len(queue) < room:
         text = f"  {counted(count, 'answered call')} to come (Backspace takes the answer back)"
@@ -363,10 +368,14 @@ def above(live: LiveScreen) -> list[Line]:
     room -= len(queue)
     todos = [] if question else _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
-    tail = _tail(live, min(room, max(2, size.rows // 3)))
-    if tail and not tail[-1] and [*todos, *queue, *rows][:1] == [_BLANK]:
-        tail.pop()
-    rows = [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+    # One blank row above the input line, and one above the status.
+    gap = [_BLANK] if room > 1 and not question else []
+    below = [*status, *todos, *queue, *rows]
+    room -= len(gap) + (bool(gap) and bool(below))
+    tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
+    if (below and gap and (tail or not live.transcript.writer.blank)) or (panel is not None and tail and room > 0):
+        tail = [*tail, _BLANK]
+    rows = [*tail, *below, *gap, *rule]
     blank = panel is not None and not rows and not live.transcript.writer.blank and len(panel[0]) < size.rows - 3
     return [_BLANK] if blank else rows
 
@@ -395,12 +404,10 @@ def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
-    """Return the end of the answer or thought and the running calls, followed by a blank row."""
-    answer = live.transcript.writer.tail()[-TAIL_ROWS:]
-    rows = [*answer, *live.transcript.writer.running(str(live.marker))]
-    if not rows or room < 1:
-        return []
-    return rows[-room:] if len(rows) >= room else [*rows, ""]
+    """Return the end of the answer or thought, and the running calls."""
+    writer = live.transcript.writer
+    rows = [*writer.running(str(live.marker)), *writer.tail()]
+    return rows[-room:] if room > 0 else []
 
 
 def _is_working(live: LiveScreen) -> bool:

@@ -20,7 +20,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.kernel.decisions import Answer
 from agent_cli.kernel.events import ApprovalRequested
 from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.models.base import ModelClient
 from agent_cli.shells.terminal.app.session import AppRepl
 from agent_cli.shells.terminal.dialogs.model import Dialog
@@ -93,7 +93,7 @@ class PlayedSession(AppRepl):
         app.key_bindings = merge_key_bindings([app.key_bindings, self._keys()])
         app.pre_run_callables.append(self._type_message)
 
-    def _build(self, config: Config) -> Agent:
+    def _build(self, config: Config) -> Session:
         agent = super()._build(config)
         agent.use_client(self._model)
         return agent

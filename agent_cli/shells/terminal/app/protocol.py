@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_cli.shells.terminal.app.question_panel import QuestionHost, QuestionPanel
+from agent_cli.shells.terminal.dialogs.view import View
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.record import Value
 from agent_tools.results import TodoItem
@@ -136,7 +137,10 @@ class LiveScreen(QuestionHost, Protocol):
         """Run a program that needs the terminal and return its result; not from the drawing thread."""
 
     def page(self, text: str) -> None:
-        """Show a long text in the pager."""
+        """Show a long text in a view."""
+
+    def open_view(self, view: View) -> None:
+        """Show a view."""
 
     def hint_for(self, text: str, seconds: float) -> None:
         """Show a hint above the input line for some seconds."""

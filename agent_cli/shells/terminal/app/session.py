@@ -16,12 +16,13 @@ from agent_cli.config.layers import Layers
 from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.kernel.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.kernel.runtime.environment import has_changes
+from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.terminal.app.app import TerminalApp
-from agent_cli.shells.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.shells.terminal.app.drafts import Drafts
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.key_reader import NEWLINE
@@ -34,11 +35,12 @@ from agent_cli.shells.terminal.app.worker import Printed, Sink, UserEcho
 from agent_cli.shells.terminal.commands.memory import parse_note
 from agent_cli.shells.terminal.commands.session import is_bang
 from agent_cli.shells.terminal.dialogs.model import Dialog
-from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text, show_in_pager
+from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState
+from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.line_input import run_interruptible
-from agent_cli.shells.terminal.render.ansi import count_rows, supports_links, truncate_cells
-from agent_cli.shells.terminal.render.console import make_console
+from agent_cli.shells.terminal.render.ansi import supports_links, truncate_cells
+from agent_cli.shells.terminal.render.console import MARGIN, make_console
 from agent_cli.shells.terminal.render.theme import is_multiplexer, may_ask_background
 from agent_cli.shells.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.shells.terminal.repl import LineScreen, Repl
@@ -47,7 +49,6 @@ from agent_cli.shells.terminal.slash import (
     BuiltinCommand,
     default_order,
     find_command,
-    is_slash,
     may_run_during_turn,
 )
 from agent_cli.shells.terminal.startup import greet_resumed
@@ -102,7 +103,7 @@ class AppRepl(Repl):
                 # A multiplexer has a clipboard of its own, which it may paste without marks.
                 ask_paste=may_ask_background(os.environ) and not is_multiplexer(os.environ),
                 # The Linux console has no Braille characters.
-                **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
+                markers="|/-\\" if os.environ.get("TERM") == "linux" else Appearance().markers,
                 links=self.run_env.root if links else None,
             ),
             key_map=self._key_map,
@@ -125,7 +126,7 @@ class AppRepl(Repl):
     def mode_key(self) -> str:
         return self._key_map.format_keys("mode") or "/mode"
 
-    def _build(self, config: Config) -> Agent:
+    def _build(self, config: Config) -> Session:
         agent = super()._build(config)
         agent.tool_context.supply(Jobs(self._job_ended))
         return agent
@@ -166,7 +167,7 @@ class AppRepl(Repl):
 
     def _drafts(self) -> Drafts:
         """Return the drafts of the current session, which /clear may have changed."""
-        session_id = self.agent.header.session_id
+        session_id = self.agent.session_id
         if session_id not in self._drafts_by_session:
             self._drafts_by_session[session_id] = Drafts(self._folder, session_id)
         return self._drafts_by_session[session_id]
@@ -288,10 +289,11 @@ class AppRepl(Repl):
 
         self.live.soon(put)
 
-    def page(self, text: str) -> None:
-        size = terminal_size()
-        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: show_in_pager(text)):
-            self.say(text)
+    def show_view(self, view: View) -> Chosen | None:
+        return self.live.show_view(ViewState(view))
+
+    def pick_from(self, view: View) -> Chosen | None:
+        return self.show_view(view)
 
     # The `ScreenSession` interface.
 
@@ -305,6 +307,10 @@ class AppRepl(Repl):
         if self._files is not None:
             self._files.mark_stale()
         self.live.soon(self._branch.check)
+
+    def say(self, text: str) -> None:
+        """Show lines in the margin of text."""
+        super().say("\n".join(line if line.startswith(MARGIN) else f"{MARGIN}{line}" for line in text.split("\n")))
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None
@@ -327,15 +333,15 @@ class AppRepl(Repl):
             pass
 
     def interrupt(self) -> None:
-        self.agent.conversation.interrupt()
+        self.agent.interrupt()
 
     def queue(self, text: str) -> None:
         if not self._waits_for_end(text):
-            self.agent.conversation.inbox.append(text)
+            self.agent.inbox.append(text)
 
     def unqueue(self, text: str) -> bool:
         try:
-            self.agent.conversation.inbox.remove(text)
+            self.agent.inbox.remove(text)
         except ValueError:
             return self._waits_for_end(text)
         return True
@@ -355,7 +361,7 @@ class AppRepl(Repl):
         return self.agent.tool_context.plan
 
     def plan_paused(self) -> bool:
-        return self.agent.conversation.plan_paused
+        return self.agent.plan_paused
 
     def next_mode(self) -> None:
         mode = self.agent.policy.mode
@@ -368,8 +374,8 @@ class AppRepl(Repl):
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        fields += [mode_field(agent.policy.mode, self.mode_key), truncate_cells(agent.conversation.options.label, 40)]
-        window = window_size(agent.conversation)
+        fields += [mode_field(agent.policy.mode, self.mode_key), truncate_cells(agent.label, 40)]
+        window = window_size(agent)
         fields += [context_field(show.view.context, window)] if window or show.view.context else []
         if show.view.spent.reliable and show.view.spent.cost:
             fields.append(f"{'~' if show.view.spent.estimated else ''}{dollars(show.view.spent.cost)}")

@@ -18,7 +18,7 @@ from subprocess import DEVNULL
 from typing import Any
 
 from agent_cli.kernel.engine.compaction.controls import window_size
-from agent_cli.kernel.runtime.agent import Agent
+from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.fs.safe_files import read_regular
@@ -153,16 +153,16 @@ class Branch:
         self._busy = False
 
 
-def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
+def session_facts(agent: Session, show: EventRenderer) -> dict[str, Any]:
     """Return the facts with the names of Claude Code's status line; costs in dollars, sizes in tokens."""
-    conversation = agent.conversation
+    conversation = agent
     window = window_size(conversation)
     used = show.view.context
     return {
         "hook_event_name": "Status",
-        "session_id": agent.header.session_id,
+        "session_id": agent.session_id,
         "cwd": str(agent.run_env.cwd),
-        "model": {"id": conversation.options.model, "display_name": conversation.options.label},
+        "model": {"id": conversation.options.model, "display_name": conversation.label},
         "workspace": {
             "current_dir": str(agent.tool_context.workspace.cwd),
             "project_dir": str(agent.run_env.root),

@@ -28,7 +28,7 @@ def _login(ctx: SlashContext, words: str) -> None:
         return
     now = ctx.agent.model
     if name.startswith(f"{now.provider}/"):
-        ctx.switch_model(ctx.agent.conversation.options.label)
+        ctx.switch_model(ctx.agent.label)
         ctx.say(f"  {now.name} uses the new key from here on.")
     else:
         ctx.say(f"  To use it here: /model {name}")
@@ -51,12 +51,12 @@ def refused_by(ctx: SlashContext, result: TurnResult | None) -> Provider | None:
 
 def offer_login(ctx: SlashContext) -> None:
     """After a turn whose key was refused, offer to log in and to try the turn again."""
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     while (provider := refused_by(ctx, conversation.last)) is not None:
         if not ctx.confirm(f"Log in to {provider.name} with another key, and try again?"):
             return
         if ModelLogin(ctx, ctx.outside, ctx.run_env, ctx.config).log_in(provider) is None:
             return
-        ctx.switch_model(conversation.options.label)
+        ctx.switch_model(conversation.label)
         conversation.pick_up()
         ctx.run_interruptible(lambda: conversation.resume(ctx.show_event, Spent()))

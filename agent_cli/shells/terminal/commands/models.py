@@ -113,7 +113,7 @@ def _names(ctx: SlashContext) -> Iterable[tuple[str, str]]:
 
 @slash("model", "choose the model", "[NAME]", values=_names, aliases=("models",))
 def _model(ctx: SlashContext, words: str) -> None:
-    now = ctx.agent.conversation.options.label
+    now = ctx.agent.label
     if not words and ctx.has_menus:
         offered = _models_to_offer(ctx, ask=True)
         options = [(info.name, f"{_describe(info)}{' (current)' if info.name == now else ''}") for info in offered]
@@ -125,8 +125,8 @@ def _model(ctx: SlashContext, words: str) -> None:
         words = offered[picked].name
     if words:
         ctx.switch_model(words)
-        _picks(ctx).add(ctx.agent.conversation.options.label)
-    label = ctx.agent.conversation.options.label
+        _picks(ctx).add(ctx.agent.label)
+    label = ctx.agent.label
     ctx.say(f"model: {label}" + (f" (/config model {label} makes it the default)" if words else ""))
 
 
@@ -173,7 +173,7 @@ def _describe(info: ModelInfo) -> str:
 @slash("effort", "choose how hard the model thinks", "[LEVEL]", values=lambda ctx: _EFFORT_HELP.items(), strict=True,
        aliases=("reasoning", "think"))  # fmt: skip
 def _effort(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     if words and words != "default" and words not in _EFFORTS:
         ctx.say(f"{one_line(words)} is not a level. There are {', '.join(('default', *_EFFORTS))}.")
         return

@@ -15,8 +15,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
+
+from rich.text import Text
 
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.compaction.controls import window_size
@@ -24,13 +27,15 @@ from agent_cli.kernel.events import SessionNamed, ToolFinished, ToolProgress, To
 from agent_cli.kernel.messages import AssistantMessage
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.session import sanitize_title
+from agent_cli.kernel.runtime.session_log import sanitize_title
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
 from agent_cli.kernel.version import PACKAGE, __version__
 from agent_cli.shells.terminal.dialogs.session_picker import session_row
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.ansi import clipboard_sequence
+from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
 from agent_tools.base import Progress, Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -86,19 +91,32 @@ def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
         for job in jobs:
             ctx.say(f"  {job.id}  {_describe_job(job)}")
         return
-    picked = ctx.choose("Jobs", [(job.id, _describe_job(job)) for job in jobs], quiet=True)
-    if picked is None:
-        return
-    job = jobs[picked]
-    actions = [("watch", "its latest output, until Esc"), ("log", "all of its output, in the pager")]
-    actions += [("end", "stop it and what it started")] if job.running else []
-    action = ctx.choose(f"{job.id}, {_describe_job(job)}", actions, quiet=True)
-    if action is not None:
-        (_watch, _log, lambda ctx, job: _end(ctx, [job]))[action](ctx, job)
+    items = tuple(
+        ViewItem(job.id, _describe_job(job), detail=partial(_job_lines, job), live=True,
+                 mark="●" if job.running else " ", style="good") for job in jobs
+    )  # fmt: skip
+    actions = (
+        ViewAction("w", "watch below the input", lambda index: jobs[index].running),
+        ViewAction("x", "end", lambda index: jobs[index].running),
+    )
+    left = ctx.show_view(View("Jobs", items=items, actions=actions))
+    if left is not None:
+        _watch(ctx, jobs[left.index]) if left.key == "w" else _end(ctx, [jobs[left.index]])
+
+
+def _job_lines(job: Job, width: int) -> list[Text]:
+    """Draw the command of a job and the end of its output, the latest first to be seen."""
+    output = escape_controls(job.latest(_TAIL_BYTES)).rstrip("\n")
+    command = prose_lines(one_line(job.command), width, "tool")
+    return [*command, styled(_describe_state(job), "dim"), Text(), *prose_lines(output or "(no output yet)", width)]
+
+
+def _describe_state(job: Job) -> str:
+    return f"{job.state}, {clock_duration(job.elapsed)}"
 
 
 def _describe_job(job: Job) -> str:
-    return f"{job.state}, {clock_duration(job.elapsed)}  {shorten(job.command, 60)}"
+    return f"{_describe_state(job)}  {shorten(job.command, 60)}"
 
 
 def _watch(ctx: SlashContext, job: Job) -> None:
@@ -119,7 +137,10 @@ def _watch(ctx: SlashContext, job: Job) -> None:
 
 def _log(ctx: SlashContext, job: Job) -> None:
     output = job.output()
-    ctx.page(f"{job.id}: {one_line(job.command)}\n{output}" if output else f"{job.id} has no output yet.")
+    if output:
+        ctx.page(output, f"{job.id}: {one_line(job.command)}")
+    else:
+        ctx.say(f"{job.id} has no output yet.")
 
 
 def _end(ctx: SlashContext, jobs: Sequence[Job]) -> None:
@@ -168,14 +189,14 @@ def _sessions(ctx: SlashContext, words: str) -> None:
     now = datetime.now(UTC)
     width = _width(13)
     for g in found[:_MAX_LISTED]:
-        mark = "*" if g.session_id == ctx.agent.header.session_id else " "
+        mark = "*" if g.session_id == ctx.agent.session_id else " "
         ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
     more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
 
 def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
-    here = ctx.agent.header.session_id
+    here = ctx.agent.session_id
     others = (g for g in summarize_sessions(_store(ctx).folder) if g.session_id != here)
     for g in islice(others, _MAX_COMPLETED):
         yield g.session_id[:8], g.title
@@ -183,7 +204,7 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 
 @slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values)
 def _resume(ctx: SlashContext, words: str) -> None:
-    here = ctx.agent.header.session_id
+    here = ctx.agent.session_id
     store = _store(ctx)
     try:
         if words:
@@ -207,10 +228,10 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
         ctx.say("There is no other session in this project.")
         return ""
     now = datetime.now(UTC)
-    width = _width(14)
-    options = [(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}", "") for g in found[:_MAX_OFFERED]]
-    picked = ctx.choose("Which session?", options)
-    return found[picked].session_id if picked is not None else ""
+    width = shutil.get_terminal_size().columns - 15
+    items = (ViewItem(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}") for g in found[:_MAX_OFFERED])
+    left = ctx.pick_from(View("Which session?", items=tuple(items), actions=(ViewAction("enter", "resume"),)))
+    return found[left.index].session_id if left is not None else ""
 
 
 @slash("continue", "go on with what the last turn has left to do")
@@ -220,7 +241,7 @@ def continue_(ctx: SlashContext, rest: str) -> None:
 
 @slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))
 def _fork(ctx: SlashContext, words: str) -> None:
-    if not (ctx.agent.settings.save_sessions and ctx.agent.conversation.history):
+    if not (ctx.agent.settings.save_sessions and ctx.agent.history):
         ctx.say("There is nothing to copy: this session has no record on disk.")
         return
     old = ctx.fork()
@@ -240,7 +261,7 @@ def _rename(ctx: SlashContext, words: str) -> None:
 
 @slash("export", "export this session to a file (.md, .html or .json)", "[FILE]", aside=True)
 def _export(ctx: SlashContext, words: str) -> None:
-    log = _store(ctx).path(ctx.agent.header.session_id)
+    log = _store(ctx).path(ctx.agent.session_id)
     if not log.exists():
         ctx.say("There is nothing to export: this session has no record on disk.")
         return
@@ -273,7 +294,7 @@ def _unused_path(folder: Path, name: str) -> Path:
 
 @slash("copy", "copy the last answer to the clipboard", aside=True)
 def _copy(ctx: SlashContext, words: str) -> None:
-    history = ctx.agent.conversation.history
+    history = ctx.agent.history
     text = next((m.text for m in reversed(history) if isinstance(m, AssistantMessage) and m.text.strip()), "")
     if not text:
         ctx.say("There is no answer yet.")
@@ -298,7 +319,7 @@ def run_bang(ctx: SlashContext, text: str) -> None:
     """Run the command after the `!` and show it as a call."""
     hidden = text.startswith("!!")
     command = text.removeprefix("!!" if hidden else "!").strip()
-    conversation = ctx.agent.conversation
+    conversation = ctx.agent
     context = ctx.agent.tool_context
     context.cancel = CancelToken()
     ctx.show_event(ToolRequested(BANG_CALL_ID, SHELL.name, {"command": command}, f"! {command}"))
@@ -335,7 +356,7 @@ def _status(ctx: SlashContext, words: str) -> None:
 
 def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     """Yield the facts as (name, text)."""
-    agent, conversation = ctx.agent, ctx.agent.conversation
+    agent, conversation = ctx.agent, ctx.agent
     context, options = agent.tool_context, conversation.options
     model, trust, settings = agent.model, ctx.layers.trust, agent.settings
     yield "version", f"agent {__version__}"
@@ -349,11 +370,11 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
-    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.header.session_id)
-    yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"
+    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.session_id)
+    yield "session", f"{agent.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))
-    used, window = ctx.context_tokens, window_size(agent.conversation)
+    used, window = ctx.context_tokens, window_size(agent)
     yield "context", f"{used:,} tokens" + (f" of {window:,} ({100 * used // window}%)" if window else "")
     memory = [f.shown for f in agent.memory.files]
     yield "memory", ", ".join(memory) or "no memory files"
@@ -362,7 +383,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 @slash("doctor", "check the installation and the settings")
 def _doctor(ctx: SlashContext, words: str) -> None:
     findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], REGISTRY)
-    ctx.page(doctor_report.format_findings(findings))
+    ctx.page(doctor_report.format_findings(findings), "Doctor")
 
 
 @slash("bug", "write a bug report (no keys, no conversation)", "[TEXT]", aliases=("feedback",))
@@ -387,7 +408,7 @@ def bug_report(ctx: SlashContext, words: str) -> str:
     import platform  # takes a millisecond, and this file is loaded at every start
 
     agent = ctx.agent
-    failure = getattr(agent.conversation.last, "failure", None)
+    failure = getattr(agent.last, "failure", None)
     sets = [f"- {key} ({source}){_public_value(agent.settings, key)}" for key, source in ctx.layers.origins.items()]
     lines = [
         "# Report",
@@ -397,10 +418,10 @@ def bug_report(ctx: SlashContext, words: str) -> str:
         "## Program",
         f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"- terminal: {ctx.run_env.env.get('TERM', '')} {ctx.run_env.env.get('TERM_PROGRAM', '')}".rstrip(),
-        f"- model: {agent.conversation.options.label} ({agent.model.wire})",
+        f"- model: {agent.label} ({agent.model.wire})",
         f"- mode: {agent.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
         f"- trust: {ctx.layers.trust.label}",
-        f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
+        f"- messages: {len(agent.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",
         "## Settings that differ from the defaults",
         *(sets or ["none"]),

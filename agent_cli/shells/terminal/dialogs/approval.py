@@ -16,7 +16,13 @@ from agent_cli.kernel.runtime.approval_words import (
     lasting_approvals,
 )
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, DecisionWord, UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import (
+    DecisionRefusedError,
+    DecisionWord,
+    LineComment,
+    UserDecision,
+    take_decision,
+)
 from agent_cli.shells.terminal.dialogs.model import (
     Block,
     Choice,
@@ -163,7 +169,7 @@ def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> Us
         if isinstance(answer, RemainingHunks):
             rest, answer = answer, answer.take
         if isinstance(answer, SkippedHunk):
-            comments.append(f"Of {hunk.path}:{hunk.first + 1}: {answer.why}")
+            comments.append(str(LineComment(hunk.path, answer.why, hunk.first + 1)))
         elif answer:
             kept.append(number - 1)
     said = "\n".join(comments)

@@ -1,0 +1,293 @@
+"""How things stand for the model: date, branch, commits, changed files, model and permission mode.
+
+The system prompt describes them when a session begins. From then on, a `<session_change>` tells what is different: one
+message before the user's next one, or before the next request of a turn. What the model did itself is not news to it.
+Sub-agents get the state of the moment in which they start, and a compaction restates it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.config.prompts import git_head
+from agent_cli.kernel.modes import Mode
+from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
+from agent_tools.text import escape_controls
+
+with lazy_imports():
+    from agent_cli.policy import git_use
+    from agent_tools.process import child, guarded_git
+
+# For git to answer, together: a large repository must not delay a request.
+_GIT_SECONDS = 1.5
+_MAX_OUTPUT_BYTES = 4 << 20
+_MAX_STATUS_LINES = 10
+_MAX_COMMITS = 5
+_MAX_NEW_COMMITS = 8
+_MAX_LINE_CHARS = 80
+_LOG = ("--no-show-signature", "--format=%h %s")
+_MODE_WORDS: dict[Mode, tuple[str, str]] = {
+    "default": (
+        "reading is free; the user approves changes and most commands",
+        "reading is free; changes and most commands are denied unless a rule allows them",
+    ),
+    "acceptEdits": (
+        "edits in the workspace are made at once; the user approves most commands",
+        "edits in the workspace are made; most commands are denied unless a rule allows them",
+    ),
+    "plan": ("nothing is changed until the user approves a plan",) * 2,
+    "dontAsk": ("reading is free; everything else is denied unless a rule allows it",) * 2,
+    "bypassPermissions": ("nothing needs approval but what rules and protected paths demand",) * 2,
+}
+_NAME = "# Environment\n"
+
+
+def describe_mode(mode: Mode, *, answered: bool) -> str:
+    """Return a permission mode as the model reads it. answered: somebody can approve calls."""
+    return f"{mode}: {_MODE_WORDS[mode][not answered]}"
+
+
+class Standing(Value):
+    """What the model knows; "" for what it was never told."""
+
+    date: str = ""
+    branch: str = ""
+    commit: str = ""
+    model: str = ""
+    mode: str = ""
+
+
+class Environment:
+    """How things stand, and what the model was last told of that.
+
+    git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
+    answered: somebody can approve calls.
+    small: the model is small; it is told nothing.
+    pending: lines for the next message, such as those of a resumed session.
+    block: the environment, if a message has it and the system prompt does not.
+    """
+
+    def __init__(self, root: Path, git: Callable[[], guarded_git.GitRun], *, answered: bool, small: bool) -> None:
+        self.root, self._git = root, git
+        self._answered, self._small = answered, small
+        self.pending: list[str] = []
+        self.block = ""
+        self._head = git_head(root)
+        self._news = False
+        self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
+
+    def begin(self, model: str, mode: Mode, block: str = "") -> None:
+        """Note what the system prompt of a new session tells, or else its first message."""
+        self.block = block
+        self.pending += [block] if block else []
+        self.told = self.told.replace(model=model, mode=mode)
+
+    def resume(self, texts: Sequence[str]) -> None:
+        """Note what earlier messages told, the newest first, the system prompt last."""
+
+        def last(pattern: str) -> str:
+            found = (re.search(pattern, text, re.MULTILINE) for text in texts)
+            return next((match[1] for match in found if match), "")
+
+        self.told = Standing(
+            last(r"^Date: (\d{4}-\d\d-\d\d)$"),
+            last(r"^(?:Git repository: on|Branch:) (detached at \w+|[^\s;]+)"),
+            last(r"^Last commits?(?: then)?:\s([0-9a-f]{7,40}) "),
+            last(r"^(?:Model:|The model is now) (.+?)\.?$"),
+            last(r"^Permission mode[^:\n]*: (\w+)"),
+        )
+        self._news = True
+        if not environment_of(texts[-1]):
+            self.block = next(filter(None, map(environment_of, texts)), "").partition("\n</session_change>")[0]
+
+    def look(self) -> None:
+        """Notice a branch or commit that others have changed."""
+        if (head := git_head(self.root)) != self._head:
+            self._head, self._news = head, True
+
+    def observe(self) -> None:
+        """Note the branch and commit after a call of the model, which knows what it did."""
+        self._head = git_head(self.root)
+        if not self._news:
+            self.told = self.told.replace(branch=self._head[0], commit=self._head[1])
+
+    def changes(self, model: str = "", mode: Mode | None = None) -> list[str]:
+        """Return the message about what is different since the model was last told; [] if nothing is.
+
+        model: the one that the user has chosen; "" within a turn.
+        """
+        self.look()
+        told, lines = self.told, self.pending
+        self.pending = []
+        if self._small:
+            return []
+        today, (branch, commit) = time.strftime("%Y-%m-%d"), self._head
+        if model and told.date and today != told.date:
+            lines.append(f"Date: {today}")
+            told = told.replace(date=today)
+        if self._news:
+            lines += self._repository_changes()
+            told = told.replace(branch=branch or told.branch, commit=commit or told.commit)
+            self._news = False
+        if model and model != told.model:
+            lines += [f"The model is now {model}."] if told.model else []
+            told = told.replace(model=model)
+        # Plan mode has a message of its own.
+        if mode is not None and mode not in ("plan", told.mode):
+            lines += [f"Permission mode now: {describe_mode(mode, answered=self._answered)}"] if told.mode else []
+            told = told.replace(mode=mode)
+        self.told = told
+        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+
+    def _repository_changes(self) -> list[str]:
+        """Return lines about the branch and the commits since those that the model knows, and changed files."""
+        told, (branch, commit) = self.told, self._head
+        lines = [f"Branch: {branch} (it was {told.branch})"] if branch and told.branch not in ("", branch) else []
+        if told.commit and not commit.startswith(told.commit) and not told.commit.startswith(commit or " "):
+            lines += self._new_commits(told.commit)
+        if lines:
+            first, *files = self._state(("status",))
+            _, found, count = first.partition("; ")
+            lines += [f"Status: {count}", *files] if found else []
+        return lines
+
+    def _new_commits(self, last: str) -> list[str]:
+        try:
+            git = self._git()
+            try:
+                found = _lines(git.run("log", f"-{_MAX_NEW_COMMITS + 1}", *_LOG, f"{last}..HEAD", seconds=_GIT_SECONDS))
+            except guarded_git.GitError:
+                found = []  # the commit is gone
+            newest = _lines(git.run("log", "-1", *_LOG, seconds=_GIT_SECONDS))
+        except (git_use.NotUsableError, guarded_git.GitError):
+            return []
+        if newest and newest[0].startswith(last[:7]):
+            return []
+        first = [f"Last commit: {newest[0]}"] if newest else []
+        if not found:
+            return [*first, f"{last[:10]}, the last commit before, is not in its history, or HEAD is before it"]
+        more = [f"... and more since {last[:10]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:10]}"]
+        return [*first, *(f"  {line}" for line in found[1:_MAX_NEW_COMMITS]), *more]
+
+    def _state(self, parts: Sequence[str] = ("status", "log")) -> list[str]:
+        if not (self.root / ".git").exists():
+            return ["Git repository: no"]
+        state = RepositoryState(self.root, self._git, parts)
+        return state.text(then=False).split("\n")
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return True if the branch or the commit is another one than the model was told."""
+        told, (branch, commit) = self.told, self._head
+        return told.branch not in ("", branch) or (told.commit != "" and not commit.startswith(told.commit))
+
+    def committed_texts(self, path: str) -> Iterator[str]:
+        """Yield the text that a file has in the commit of which the model was told."""
+        if self.told.commit:
+            with suppress(git_use.NotUsableError, guarded_git.GitError, UnicodeDecodeError):
+                found = self._git().run("cat-file", "blob", f"{self.told.commit}:{path}", seconds=_GIT_SECONDS)
+                yield found.decode()
+
+    def now(self, mode: Mode) -> str:
+        """Return how things stand now, for what replaces the beginning of a conversation."""
+        if self.block:
+            return self.for_subagent("", mode)
+        lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
+        return "\n".join([*lines, f"Permission mode now: {describe_mode(mode, answered=self._answered)}"])
+
+    def for_subagent(self, system: str, mode: Mode) -> str:
+        """Return the environment of a system prompt as things stand now."""
+        text = environment_of(system) or self.block
+        if not text or self._small:
+            return text
+        text = re.sub(
+            r"(?ms)^Git repository: .*?(?=^System: )", lambda _: "\n".join([*self._state(), ""]), text, count=1
+        )
+        now = f"Permission mode: {describe_mode(mode, answered=self._answered)}"
+        text = re.sub(r"(?m)^Permission mode at the start: .*$", lambda _: now, text, count=1)
+        return re.sub(r"(?m)^Date: \d{4}-\d\d-\d\d$", f"Date: {time.strftime('%Y-%m-%d')}", text, count=1)
+
+
+def environment_of(system: str) -> str:
+    """Return the environment block of a system prompt, and what follows it."""
+    _, found, rest = system.partition(_NAME)
+    return f"{_NAME}{rest}" if found else ""
+
+
+class RepositoryState:
+    """Ask git in the background; `text` waits for it. Git runs only where the trust of the workspace allows it."""
+
+    def __init__(
+        self, root: Path, git: Callable[[], guarded_git.GitRun], parts: Sequence[str] = ("status", "log")
+    ) -> None:
+        self._root = root
+        self._running: dict[str, child.BriefChild] = {}
+        if not (root / ".git").exists():
+            return
+        words: Mapping[str, tuple[str, ...]] = {
+            "status": ("--porcelain", "--no-renames", "--untracked-files=normal"),
+            "log": (f"-{_MAX_COMMITS}", *_LOG),
+        }
+        try:
+            run = git()
+            for part in parts:
+                self._running[part] = run.start_brief(part, *words[part])
+        except (git_use.NotUsableError, guarded_git.GitError):
+            self._stop()
+
+    def text(self, *, then: bool) -> str:
+        """Return the lines about the repository; only its branch where git may not run, fails or is too slow.
+
+        then: they are read long after this, in the system prompt.
+        """
+        branch = git_head(self._root)[0]
+        if not (self._root / ".git").exists():
+            return "Git repository: no"
+        first = f"Git repository: {f'on {branch}' if branch else 'yes'}"
+        if not self._running:
+            return first
+        try:
+            found = {part: self._lines(process) for part, process in self._running.items()}
+        except ValueError:  # slow
+            self._stop()
+            return first
+        status, log = found["status"], found.get("log")
+        if status is None:
+            return f"{first} (its status could not be read)"
+        when = "when the session began (run git status for now): " if then else ""
+        lines = [f"{first}; {when}{_count(len(status))}", *_some(status)]
+        if log:
+            lines += ["Last commits then:" if then else "Last commits:", *log]
+        return "\n".join(lines)
+
+    def _lines(self, process: child.BriefChild) -> list[str] | None:
+        """Return the lines of git's output, None if it failed. Raises ValueError if it did not come in time."""
+        try:
+            out, _ = child.collect(process, b"", _GIT_SECONDS, _MAX_OUTPUT_BYTES)
+        except (TimeoutError, OverflowError, child.StuckError):
+            raise ValueError from None
+        return None if process.returncode else _lines(out)
+
+    def _stop(self) -> None:
+        for process in self._running.values():
+            if process.returncode is None:
+                child.read_until_exit(process, b"", 0, _MAX_OUTPUT_BYTES)
+        self._running = {}
+
+
+def _lines(out: bytes) -> list[str]:
+    return [escape_controls(line)[:_MAX_LINE_CHARS] for line in out.decode("utf-8", "replace").split("\n") if line]
+
+
+def _count(files: int) -> str:
+    return "working tree clean" if not files else f"{files} changed file{'s' * (files > 1)}:"
+
+
+def _some(status: Sequence[str]) -> list[str]:
+    more = [f"... and {len(status) - _MAX_STATUS_LINES} more"] if len(status) > _MAX_STATUS_LINES else []
+    return [*status[:_MAX_STATUS_LINES], *more]

@@ -1,0 +1,280 @@
+"""Small models led by constrained steps: each answer is one JSON object that the server builds by a schema.
+
+A model of a few billion parameters rarely keeps to a protocol of calls. A server that constrains decoding
+(llama.cpp, Ollama, vLLM, SGLang, LM Studio) lets it write nothing else; `GuidedClient` wraps the client of one.
+A step is a short thought, then one tool with its arguments, or the answer. Which steps are possible follows from the
+history: no answer before the model has looked at anything, none directly after a change that nothing has checked, no
+change if the user asked for none, and no step twice. The history itself has calls and text as always, so a session can
+change to another model and back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from agent_cli.kernel.messages import (
+    AssistantMessage,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    is_user_message,
+)
+from agent_cli.models.base import (
+    Chunk,
+    MessageStop,
+    ModelClient,
+    Request,
+    Restarted,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
+    ToolSpec,
+)
+from agent_tools.cancel import CancelToken
+from agent_tools.record import Value
+from agent_tools.registry import tool_traits
+
+ANSWER = "Answer"
+_MAX_THOUGHT_CHARS = 300
+# After so many steps that were to calculate, the model may answer without.
+_PATIENCE = 3
+_ASKS_FOR_NO_CHANGE = (
+    r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modif|touch|writ|creat)\w*|\bno (?:changes|edits)\b"
+    r"|\bread[- ]only\b"
+)
+_ASKS_FOR_A_NUMBER = r"(?i)\b(?:how many|how much|count|sum|total|average|mean|median|percentage?|largest|longest)\b"
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)("?)', re.DOTALL)
+_TOOL = re.compile(r'"tool"\s*:\s*"([^"]*)"')
+
+
+class GuidedClient:
+    """Leads the model behind another client.
+
+    instructions: the system prompt, with a place `{tools}` for one line about each tool.
+    replaced: the system prompt that these stand in place of; what follows it in a request is kept.
+    """
+
+    def __init__(self, client: ModelClient, instructions: str, replaced: str) -> None:
+        self._client, self._instructions, self._replaced = client, instructions, replaced
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `ModelClient`. A request without tools is passed on as it is."""
+        if not request.tools:
+            yield from self._client.stream(request, cancel)
+            return
+        calls = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
+        reader = StepReader(f"call{calls:05d}")
+        for chunk in self._client.stream(self._guided(request), cancel):
+            if isinstance(chunk, TextChunk):
+                yield from reader.feed(chunk.text)
+            elif isinstance(chunk, MessageStop):
+                yield from reader.end(chunk)
+            else:
+                if isinstance(chunk, Restarted):
+                    reader = StepReader(f"call{calls:05d}")
+                yield chunk
+
+    def _guided(self, request: Request) -> Request:
+        steps = possible_steps(request)
+        return request.replace(
+            system=self._system(request),
+            messages=tuple(as_steps(request.messages)),
+            tools=(),
+            tool_choice="auto",
+            temperature=0.0 if request.temperature is None else request.temperature,
+            json_schema={"anyOf": [step_schema(name, request.tools) for name in steps]},
+            effort=None,
+            thinking_tokens=None,
+        )
+
+    def _system(self, request: Request) -> str:
+        lines = [f"{_example(tool)}  {tool.description.partition('. ')[0].rstrip('.')}" for tool in request.tools]
+        return self._instructions.replace("{tools}", "\n".join(lines)) + request.system.removeprefix(self._replaced)
+
+
+def _example(tool: ToolSpec) -> str:
+    fields = dict.fromkeys(tool.schema.get("required", ()), "...")
+    return json.dumps({"think": "...", "tool": tool.name, **fields})
+
+
+def step_schema(name: str, tools: Iterable[ToolSpec]) -> dict[str, Any]:
+    """Return the JSON schema of a step: its required arguments in their order, and numbers that may be left out."""
+    arguments: dict[str, Any] = {"text": {"type": "string"}}
+    required = ["text"]
+    for tool in tools:
+        if tool.name == name:
+            required = list(tool.schema.get("required", ()))
+            known = tool.schema.get("properties", {})
+            optional = [key for key, value in known.items() if value.get("type") == "integer" and key not in required]
+            arguments = {key: _plain(known.get(key, {"type": "string"})) for key in (*required, *optional)}
+    return {
+        "type": "object",
+        "properties": {
+            "think": {"type": "string", "maxLength": _MAX_THOUGHT_CHARS}, "tool": {"const": name}, **arguments,
+        },
+        "required": ["think", "tool", *required],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _plain(schema: Any) -> Any:
+    """Return a schema without descriptions, which some servers do not compile."""
+    if isinstance(schema, dict):
+        return {k: _plain(value) for k, value in schema.items() if k != "description" or value.__class__ is not str}
+    return [_plain(each) for each in schema] if isinstance(schema, list) else schema
+
+
+class _Done(Value):
+    """A call of the current turn. result: None while it has none."""
+
+    call: ToolCall
+    result: ToolMessage | None
+
+
+def possible_steps(request: Request) -> list[str]:
+    """Return the names of the tools that the next step may call; `ANSWER` among them if it may end the turn."""
+    if request.tool_choice == "none":
+        return [ANSWER]
+    asked, done = _turn(request.messages)
+    names = [tool.name for tool in request.tools]
+    if re.search(_ASKS_FOR_NO_CHANGE, asked):
+        names = [name for name in names if not tool_traits(name).changes_files] or names
+    if (repeated := _repeated(done)) and len(names) > 1:
+        names = [name for name in names if name != repeated]
+    may_end = bool(done) and not _is_unchecked(done) and request.tool_choice != "required"
+    runs = any(tool_traits(name).command_argument for name in names)
+    if may_end and runs and len(done) <= _PATIENCE and re.search(_ASKS_FOR_A_NUMBER, asked):
+        may_end = any(tool_traits(each.call.name).command_argument for each in done)
+    return [*names, ANSWER] if may_end else names
+
+
+def _turn(messages: Sequence[Message]) -> tuple[str, list[_Done]]:
+    """Return the user's latest message, and the calls since then."""
+    start = max((i for i, message in enumerate(messages) if is_user_message(message)), default=0)
+    results = {m.call_id: m for m in messages[start:] if isinstance(m, ToolMessage)}
+    calls = [call for m in messages[start:] if isinstance(m, AssistantMessage) for call in m.calls]
+    first = messages[start] if messages else None
+    asked = first.text if isinstance(first, UserMessage) else ""
+    return asked, [_Done(call, results.get(call.id)) for call in calls]
+
+
+def _is_unchecked(done: Sequence[_Done]) -> bool:
+    """Return True if nothing was run or searched since the last change, or the change itself failed."""
+    for each in reversed(done):
+        traits = tool_traits(each.call.name)
+        if traits.changes_files:
+            return True
+        if traits.command_argument or traits.searches_content:
+            return False
+    return False
+
+
+def _repeated(done: Sequence[_Done]) -> str:
+    """Return the tool of the last call if it was made before, and nothing was changed in between; else ""."""
+    if not done:
+        return ""
+    last = done[-1].call
+    for each in reversed(done[:-1]):
+        if (each.call.name, each.call.arguments) == (last.name, last.arguments):
+            return last.name
+        traits = tool_traits(each.call.name)
+        if traits.changes_files and each.result is not None and not each.result.is_error:
+            return ""
+    return ""
+
+
+def as_steps(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield a conversation as its steps: calls and answers as JSON objects, results and requests as messages."""
+    given = list(messages)
+    results = {m.call_id: m for m in given if isinstance(m, ToolMessage)}
+    shown: set[str] = set()
+    for message in given:
+        if isinstance(message, ToolMessage):
+            if message.call_id not in shown:  # its call is no longer in the conversation
+                yield UserMessage(f"result: {message.text}", message.media)
+        elif isinstance(message, UserMessage):
+            yield message.replace(text=f"request: {message.text}") if is_user_message(message) else message
+        else:
+            said = (part.text.strip() for part in message.parts if isinstance(part, Thinking | Text))
+            thought = " ".join(filter(None, said))
+            for call in message.calls:
+                yield _step(thought, call.name, call.arguments)
+                shown.add(call.id)
+                if (result := results.get(call.id)) is not None:
+                    yield UserMessage(f"result: {result.text}", result.media)
+                thought = ""
+            if not message.calls and message.text.strip():
+                yield _step("", ANSWER, {"text": message.text})
+
+
+def _step(thought: str, tool: str, arguments: dict[str, Any]) -> AssistantMessage:
+    step = {"think": thought[:_MAX_THOUGHT_CHARS], "tool": tool, **arguments}
+    return AssistantMessage((Text(json.dumps(step, ensure_ascii=False)),))
+
+
+class StepReader:
+    """Reads one step while it arrives: the thought as reasoning, the answer as text, a call once it is complete.
+
+    An answer that is no JSON object, from a server that ignores the schema, is text.
+    """
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+        self._raw = ""
+        self._shown = {"think": 0, "text": 0}
+
+    def feed(self, piece: str) -> Iterator[Chunk]:
+        """Yield what the piece adds to the thought or the answer."""
+        before, self._raw = self._raw, self._raw + piece
+        if not self._is_step():
+            if self._raw.strip():
+                yield TextChunk(piece if before.strip() else self._raw)
+            return
+        if new := self._more_of("think"):
+            yield ThinkingChunk(new)
+        if self._tool() == ANSWER and (new := self._more_of("text")):
+            yield TextChunk(new)
+
+    def end(self, stop: MessageStop) -> Iterator[Chunk]:
+        """Yield the call, if the step is one, and the end."""
+        name = self._tool()
+        if self._is_step() and name and name != ANSWER:
+            try:
+                found = json.loads(self._raw, strict=False)
+                given = {key: value for key, value in found.items() if key not in ("think", "tool")}
+                arguments = json.dumps(given, ensure_ascii=False)
+            except ValueError:
+                arguments = self._raw  # cut at the limit: the engine asks for a shorter one
+            yield ToolCallStart(0, self._call_id, name)
+            yield ToolCallDelta(0, arguments)
+            stop = stop if stop.unfinished else MessageStop("tool_use", stop.raw)
+        yield stop
+
+    def _is_step(self) -> bool:
+        return self._raw.lstrip()[:1] == "{"
+
+    def _tool(self) -> str:
+        found = _TOOL.search(self._raw)
+        return found[1] if found else ""
+
+    def _more_of(self, key: str) -> str:
+        """Return what was not shown yet of a string, as far as its characters are complete."""
+        start = re.search(rf'"{key}"\s*:\s*(?=")', self._raw)
+        if start is None or (found := _STRING.match(self._raw, start.end())) is None:
+            return ""
+        try:
+            text: str = json.loads(f'"{found[1]}"', strict=False)
+        except ValueError:
+            return ""  # ends within an escape
+        if not found[2] and 0xD800 <= ord(text[-1:] or " ") < 0xDC00:
+            return ""  # the other half of a pair follows
+        new = text[self._shown[key] :]
+        self._shown[key] = len(text)
+        return new
