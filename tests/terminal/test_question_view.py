@@ -152,10 +152,10 @@ def test_the_explanation_has_the_reasons_and_one_line_on_each_choice() -> None:
     assert "❯ y  Yes · this once" in shown
     assert "  a  Yes, and ask no more about touch a · until this session ends; adds Bash(touch a)" in shown
     assert any(
-        row.startswith("  A  Yes, and never ask about that in this project · saved in .agentrc") for row in shown
+        row.startswith("  A  Yes, and never ask for it in this project · saved in .agentrc") for row in shown
     )
     assert any(row.startswith("  x  Yes, and ask no more about exactly this command") for row in shown)
-    assert any(row.startswith("  n  No · the model is told") for row in shown)
+    assert any(row.startswith("  n  No · the model learns it") for row in shown)
     view.explain()
     assert not any(row.startswith("  A  ") for row in rows(view, 110, 21))
 
@@ -164,7 +164,7 @@ def test_trust_is_not_mentioned_where_the_project_is_trusted_already() -> None:
     for trusts in (True, False):
         view = QuestionView(approval_dialog(REQUEST.replace(trusts=trusts), CHANGE))
         view.explain()
-        assert ("hooks and commands take effect" in "".join(rows(view, 160, 40))) == trusts
+        assert ("hooks and commands also take effect" in "".join(rows(view, 160, 40))) == trusts
 
 
 def test_commands_that_begin_alike_are_named_by_their_beginning() -> None:

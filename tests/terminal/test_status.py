@@ -91,7 +91,7 @@ def finished(reason: TerminalReason = "completed", **fields: object) -> TurnFini
     ("event", "message"),
     [
         (finished(), ""),
-        (finished(plan_unfinished=True), "go on with the next step of the plan"),
+        (finished(plan_unfinished=True), "continue with the next step of the plan"),
         (finished(verified="pytest failed", changed_files=True), "repair what the failed check reports"),
         (finished(verified="pytest passed", changed_files=True), ""),
         (finished("interrupted"), "continue"),

@@ -73,14 +73,14 @@ with lazy_imports():
 
 
 def proposed_message(event: TurnFinished) -> str:
-    """Return the message with which a user would go on after a turn; "" if it has left nothing."""
+    """Return the message with which a user would continue after a turn; "" if it has left nothing."""
     if event.result == "Failed" or event.degraded or event.diagnostics.terminal_reason == "interrupted":
         return "continue" if event.diagnostics.terminal_reason != "cancelled" else ""
     if event.result == "MaxIterations":
         return "continue"
     if event.verified and not event.verified.endswith(" passed") and event.changed_files:
         return "repair what the failed check reports"
-    return "go on with the next step of the plan" if event.plan_unfinished else ""
+    return "continue with the next step of the plan" if event.plan_unfinished else ""
 
 
 def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
@@ -143,7 +143,7 @@ class Repl(Dialogs):
         self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
-        # A message that would go on with the work; "" if nothing is left.
+        # A message that would continue the work; "" if nothing is left.
         self.proposal = ""
         # What was decided about calls whose turn has not come, by call and what was shown of it.
         self.agreed: dict[tuple[str, str], DecisionWord] = {}

@@ -89,7 +89,7 @@ TIPS = (
     "Esc twice in the empty line goes back to an earlier message",
     "Ctrl-R searches what you wrote in this project",
     "{key} changes what is done without asking",
-    "/undo takes back what the last turn changed",
+    "/undo reverts the changes of the last turn",
     "# keeps a note for later sessions",
     "Ctrl-O shows the latest call whole",
     "a message that you send meanwhile reaches the model at its next step",

@@ -230,7 +230,7 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
             rare=number > 0,
         )
     no = words_for("no, because> ", reject)
-    why = "the model is told; with words of yours (Tab), the calls behind it are not run either"
+    why = "the model learns it; after a comment (Tab), the other calls of its answer are skipped"
     yield Choice("n", "No", GiveAnswer(reject), NO, "no", detail="Tab: say what to do instead", why=why, comment=no)
     if change.name:
 
