@@ -26,7 +26,7 @@ from tests.support.terminal_stage import Stage, play
         ("default", ("class:dim", "asks before changes (Shift-Tab)")),
         ("acceptEdits", ("class:edits", "edits without asking (Shift-Tab)")),
         ("plan", ("class:plan", "plans, changes nothing (Shift-Tab)")),
-        ("bypassPermissions", ("class:danger", "asks about nothing (Shift-Tab)")),
+        ("bypassPermissions", ("class:danger", "never asks (Shift-Tab)")),
     ],
 )
 def test_the_mode_is_in_words_with_its_key_and_the_colour_of_its_danger(mode: str, field: object) -> None:
@@ -128,7 +128,7 @@ def test_backspace_takes_back_what_was_decided_about_calls_that_have_not_begun()
         stage.until(lambda: "2 answered calls to come" in stage.screen.drawn)
         stage.press("\x7f")
         stage.until(lambda: not stage.session.agreed)
-        stage.until(lambda: "You are asked about 2 calls again" in stage.screen.drawn)
+        stage.until(lambda: "The answer to 2 calls is undone" in stage.screen.drawn)
 
     play(story)
 

@@ -85,14 +85,14 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
 TIPS = (
     "/help lists the commands",
     "@ names a file, whose text goes along with the message",
-    "! runs a command of yours, and the model sees its output",
+    "! runs a shell command, and the model sees its output",
     "Esc twice in the empty line goes back to an earlier message",
     "Ctrl-R searches what you wrote in this project",
     "{key} changes what is done without asking",
     "/undo reverts the changes of the last turn",
     "# keeps a note for later sessions",
     "Ctrl-O shows the latest call whole",
-    "a message that you send meanwhile reaches the model at its next step",
+    "a message that you send during a turn reaches the model at its next step",
 )
 
 

@@ -169,7 +169,7 @@ MODE_WORDS: dict[str, tuple[str, str]] = {
     "acceptEdits": ("edits without asking", "class:edits"),
     "plan": ("plans, changes nothing", "class:plan"),
     "dontAsk": ("refuses what is not allowed", "class:dim"),
-    "bypassPermissions": ("asks about nothing", "class:danger"),
+    "bypassPermissions": ("never asks", "class:danger"),
 }
 _BAR_CELLS, _NEARLY_FULL = 8, 80
 

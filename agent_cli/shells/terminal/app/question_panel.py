@@ -135,7 +135,7 @@ class QuestionPanel:
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.from_command or (not screen.line.buffer.text and self.guard.is_quiet))
+            and (dialog.from_command or (not screen.line.buffer.text and not self.guard.is_typing))
         ):
             self._begin_input(dialog.words)
         screen.draw_soon()
