@@ -24,7 +24,7 @@ def still_elsewhere(old: str, new: str, ctx: ToolContext) -> str:
         found = Grep().run(GrepArgs(pattern, output_mode="content", head_limit=_MAX_PLACES), ctx)
     except ToolError:
         return ""
-    lines = [line for line in found.text.splitlines() if re.search(pattern, line)]
+    lines = [line for line in found.text.splitlines() if re.match(rf".+?:\d+:.*{pattern}", line)]
     if not lines:
         return ""
     names = " and ".join(f"`{name}`" for name in gone)
