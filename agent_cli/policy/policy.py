@@ -117,6 +117,7 @@ class Policy:
     state: directory of this program's own state.
     answered: a user can answer a question, now or later.
     no_bypass: treat the mode bypassPermissions as default, wherever it is set.
+    restricted: nothing outside the workspace is read or written, and no rule allows writing protected files.
     """
 
     def __init__(
@@ -133,7 +134,9 @@ class Policy:
         state: Path | None = None,
         answered: bool = True,
         no_bypass: bool = False,
+        restricted: bool = False,
     ) -> None:
+        self._restricted = restricted
         self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
@@ -447,9 +450,8 @@ class Policy:
         if effect.kind == "run":
             # A command is evaluated as a command, no matter which tool runs it.
             return self._command(matcher, effect.target)
-        verdict = with_mode(
-            decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
-        )
+        found = decide_path(matcher, self._workspace, effect, tool, restricted=self._restricted)
+        verdict = with_mode(found, self.mode, effect.kind, self._workspace)
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, final=verdict.final)
 
     def _command(self, matcher: Matcher, command: str) -> Decision:

@@ -158,7 +158,7 @@ def _start(room: Room) -> Iterator[Drawn]:
     room.state.rmdir()
     with room.program("--model", room.model([])) as screen:
         screen.ready()
-        screen.wait("default")
+        screen.wait("asks before")
         yield screen
 
 

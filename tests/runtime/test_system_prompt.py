@@ -135,17 +135,23 @@ def test_git_does_not_run_where_the_repository_could_start_programs(work: Path) 
     assert "Git repository: on main\nSystem: " in system(body) and not marker.exists()
 
 
-def test_the_first_request_of_a_session_has_at_most_20_kb(work: Path) -> None:
+def test_the_first_request_of_a_session_has_at_most_18_kb(work: Path) -> None:
     repository(work)
     for number in range(30):
         (work / f"{number:02}{'x' * 80}.txt").write_text("x")
-    for model in ("gpt-4.1", "claude-sonnet-4-5", "gemini-2.5-pro", "x"):
+    for model in ("gpt-4.1", "gpt-5.6", "claude-sonnet-4-5", "gemini-2.5-pro", "x"):
         with ModelServer([Reply(text="Done.")]) as server:
             keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
             agent(["--plain", "--model", f"openai/{model}"], work, keys, stdin="hello\n")
-        request = server.requests[0]
-        # 19,987 bytes with the nineteen tools of today; a further one has room for its own text.
-        assert len(request.raw) <= 5_313 + 773 * len(request.body["tools"])
+        assert len(server.requests[0].raw) <= 18_000
+
+
+def test_the_first_request_of_the_small_profile_has_at_most_3_kb(work: Path) -> None:
+    repository(work)
+    with ModelServer([Reply(text="Done.")]) as server:
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
+        agent(["--plain", "--model", "openai/x"], work, keys, stdin="hello\n")
+    assert len(server.requests[0].raw) <= 3_000
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class Environment:
     answered: somebody can approve calls.
     small: the model is small; it is told nothing but what is pending.
     pending: lines for the next message, such as those of a resumed session; `files` follow all others.
+    block: the environment, if a message has it and the system prompt does not.
     """
 
     def __init__(self, root: Path, git: Callable[[], guarded_git.GitRun], *, answered: bool, small: bool) -> None:
@@ -77,12 +78,15 @@ class Environment:
         self._answered, self._small = answered, small
         self.pending: list[str] = []
         self.files: list[str] = []
+        self.block = ""
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
 
-    def begin(self, model: str, mode: Mode) -> None:
-        """Note what the system prompt of a new session tells."""
+    def begin(self, model: str, mode: Mode, block: str = "") -> None:
+        """Note what the system prompt of a new session tells, or else its first message."""
+        self.block = block
+        self.pending += [block] if block else []
         self.told = self.told.replace(model=model, mode=mode)
 
     def resume(self, texts: Sequence[str]) -> None:
@@ -100,6 +104,8 @@ class Environment:
             last(r"^Permission mode[^:\n]*: (\w+)"),
         )
         self._news = True
+        if not environment_of(texts[-1]):
+            self.block = next(filter(None, map(environment_of, texts)), "").partition("\n</session_change>")[0]
 
     def look(self) -> None:
         """Notice a branch or commit that others have changed."""
@@ -202,13 +208,15 @@ class Environment:
 
     def now(self, mode: Mode, changed: Sequence[str]) -> str:
         """Return how things stand now, for what replaces the beginning of a conversation. changed: as for `changes`."""
+        if self.block:
+            return "\n".join([self.for_subagent("", mode), *changed_line(changed)])
         lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
         lines.append(f"Permission mode now: {describe_mode(mode, answered=self._answered)}")
         return "\n".join([*lines, *changed_line(changed)])
 
     def for_subagent(self, system: str, mode: Mode) -> str:
         """Return the environment of a system prompt as things stand now."""
-        text = environment_of(system)
+        text = environment_of(system) or self.block
         if not text or self._small:
             return text
         text = re.sub(

@@ -55,15 +55,18 @@ def make_context(
     small_model: bool = False,
     extensions: OfferedExtensions = OfferedExtensions(),  # noqa: B008 - frozen
     input_modalities: frozenset[MediaKind] = frozenset(),
+    restricted: bool = False,
 ) -> tuple[ToolContext, Policy]:
     """Return the context of a conversation's tools, and the policy for their calls.
 
-    answered: somebody can answer a question, now or later. The rest: see `ToolContext`.
+    answered: somebody can answer a question, now or later. restricted: see `Policy`. The rest: see `ToolContext`.
     """
     sandbox, shell = make_confinement(workspace, settings, run_env), ShellState()
     if sandbox is not None:
         workspace.temporary_files = sandbox.temporary_files
-    policy = _make_policy(workspace, settings, layers, run_env, sandbox, shell, answered=answered)
+    policy = _make_policy(
+        workspace, settings, layers, run_env, sandbox, shell, answered=answered, restricted=restricted
+    )
     known: dict[str, Any] = {"shell_timeout": settings.shell.timeout}
     known |= {"env_pass": settings.shell.env_pass, "after_edit": settings.after_edit}
     known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
@@ -94,6 +97,7 @@ def _make_policy(
     shell: ShellState,
     *,
     answered: bool,
+    restricted: bool,
 ) -> Policy:
     asked = settings.sandbox
     confined = None
@@ -120,7 +124,9 @@ def _make_policy(
         confined=confined,
         state=state_folder(run_env.env),
         answered=answered,
+        restricted=restricted,
         no_bypass=layers.managed.no_bypass
+        or restricted
         or not (layers.may_bypass or settings.permissions.mode == "bypassPermissions"),
     )
 
@@ -222,6 +228,7 @@ def choose_tools(
     model: str = "",
     answered: bool = True,
     small: bool = False,
+    restricted: bool = False,
 ) -> list[Tool[Any]]:
     """Choose the tools of a session, fixed at its first request. A tool that is denied as a whole is not offered.
 
@@ -230,6 +237,7 @@ def choose_tools(
     model: its name; some tools are for models that are trained on them.
     answered: somebody can answer questions, now or later; if not, the tools that ask are left out.
     small: the model is offered the few tools that have `small_arguments`.
+    restricted: tools that run commands or fetch pages are not offered, unless the settings name them.
 
     Raises UsageError for an unknown name.
     """
@@ -244,6 +252,9 @@ def choose_tools(
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     embedded_names = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
+    if restricted:
+        runs = {t.name for t in known.values() if t.command_argument or t.types_input or t.address_argument}
+        denied |= runs - listed
     wanted = listed | set(embedded_names)
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
@@ -253,7 +264,8 @@ def choose_tools(
         return chosen
     # Fixed with the first request; but a session that began unattended may be resumed by its user.
     late = [t.name for t in chosen if _needs_user(t) and answered and not restored.header.answered]
-    return [known[n] for n in dict.fromkeys((*restored.header.tools, *embedded_names, *late)) if n in known]
+    earlier = [n for n in restored.header.tools if n in known and not (restricted and n in denied)]
+    return [known[n] for n in dict.fromkeys((*earlier, *embedded_names, *late))]
 
 
 def requested_tools(
@@ -327,7 +339,11 @@ def _spec(tool: Tool[Any], context: ToolContext | None) -> ToolSpec:
 
 def _small_spec(tool: Tool[Any]) -> ToolSpec:
     schema = tool.schema()
-    offered = {name: schema["properties"][name] for name in tool.small_arguments}
+    # Their names and the description of the tool say what they are.
+    offered = {
+        name: {key: value for key, value in schema["properties"][name].items() if key != "description"}
+        for name in tool.small_arguments
+    }
     return ToolSpec(tool.name, prompt(f"small/{tool.name}"), schema | {"properties": offered})
 
 

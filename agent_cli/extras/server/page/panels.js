@@ -102,14 +102,58 @@ export function showUndo(session) {
   });
 }
 
+/** Change something of a session; returns it, or null after a refusal, which is shown. */
+export function change(session, what) {
+  return post(base(session), what, "PATCH").catch((error) => {
+    toast(error.message, "bad");
+    return null;
+  });
+}
+
 export function showRename(session) {
   const name = h("input", { type: "text", value: session.title, maxlength: "200" });
   const save = async (shown) => {
-    await post(`${base(session)}/rename`, { name: name.value }).catch((error) => toast(error.message, "bad"));
+    await change(session, { name: name.value });
     shown.close();
   };
   ask("Rename", labelled("Name", name), "Rename", save);
   name.select();
+}
+
+export async function fork(session) {
+  try {
+    const copy = await post(`${base(session)}/fork`);
+    location.hash = `#/s/${encodeURIComponent(copy.id)}`;
+    toast("This is the copy.");
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}
+
+export async function archive(session, archived) {
+  if (await change(session, { archived })) toast(archived ? "Archived. The filter Archived lists it." : "Back in the list.");
+}
+
+/** Show what a project brings, to trust it as it is or no longer; calls `done` after a change. */
+export function showTrust(project, done) {
+  const path = `/v1/projects/${encodeURIComponent(project.id)}/trust`;
+  loaded(`Trust ${visible(project.name)}?`, async (shown) => {
+    const { trusted, state, brings, binding } = await get(path);
+    const set = async () => {
+      try {
+        await post(path, { trusted: !trusted, binding });
+        shown.close();
+        done();
+      } catch (error) {
+        toast(error.message, "bad");
+      }
+    };
+    return [
+      h("p", {}, trusted ? `It is ${state}.` : "Once you trust it, these take effect until they change. They can run commands and widen what is allowed."),
+      brings.length ? h("ul", { class: "bullets" }, brings.map((one) => h("li", {}, visible(one)))) : h("p", { class: "hint" }, "It brings nothing that needs trust."),
+      h("div", { class: "dialog-actions" }, button("Cancel", { on: () => shown.close() }), button(trusted ? "Stop trusting it" : "Trust it", { kind: trusted ? "danger" : "primary", on: set })),
+    ];
+  });
 }
 
 export async function deleteSession(session) {

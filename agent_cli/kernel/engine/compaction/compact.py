@@ -73,7 +73,7 @@ _NEWEST_SHARE = 1 / 8
 _MIN_CLEARED_TOKENS = 200
 # Clearing has to free at least this share of the window. It leaves this part of what was in use at its step.
 _MIN_CLEARED_SHARE = 0.15
-_LEFT_SHARE = 0.6
+_KEPT_SHARE = 0.6
 # Files are in work if these rounds read or changed them. Their newest texts stay if they fit into this share.
 _MAX_ROUNDS_IN_WORK = 6
 _IN_WORK_SHARE = 0.3
@@ -92,7 +92,7 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     in_work = _views_in_work(turn, int(size * _IN_WORK_SHARE))
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     calls = {call.id: call for m in turn.view if isinstance(m, AssistantMessage) for call in m.calls}
-    goal = used - shares[reached - 1] * size * _LEFT_SHARE
+    goal = used - shares[reached - 1] * size * _KEPT_SHARE
     chosen: list[ToolMessage] = []
     freed = 0
     for message in found:
