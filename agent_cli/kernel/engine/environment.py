@@ -46,6 +46,10 @@ _MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "bypassPermissions": ("nothing needs approval but what rules and protected paths demand",) * 2,
 }
 _NAME = "# Environment\n"
+_NO_REPOSITORY = "There is no git repository."
+MODE_AT_START = "The permission mode at the start is "
+# Also as earlier versions wrote it.
+_DATE = r"^(?:Date: |Today is )(\d{4}-\d\d-\d\d)\.?$"
 
 
 def describe_mode(mode: Mode, *, answered: bool) -> str:
@@ -77,8 +81,8 @@ class Environment:
         self.root, self._git = root, git
         self._answered, self._small = answered, small
         self.pending: list[str] = []
-        self.files: list[str] = []
         self.block = ""
+        self.files: list[str] = []
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
@@ -97,11 +101,14 @@ class Environment:
             return next((match[1] for match in found if match), "")
 
         self.told = Standing(
-            last(r"^Date: (\d{4}-\d\d-\d\d)$"),
-            last(r"^(?:Git repository: on|Branch:) (detached at \w+|[^\s;]+)"),
-            last(r"^Last commits?(?: then)?:\s([0-9a-f]{7,40}) "),
-            last(r"^(?:Model:|The model is now) (.+?)\.?$"),
-            last(r"^Permission mode[^:\n]*: (\w+)"),
+            last(_DATE),
+            last(
+                r"^(?:(?:Git repository: |The git repository is )on|Branch:)"
+                r" (detached at \w+|[^\s;]+?)(?=\.?(?:[\s;]|$))"
+            ),
+            last(r"^(?:Last commits?(?: then)?|The last commits (?:then were|are)):\s([0-9a-f]{7,40}) "),
+            last(r"^(?:Model:|The model is now|The model is) (.+?)\.?$"),
+            last(r"^(?:Permission mode[^:\n]*:|The permission mode at the start is) (\w+)"),
         )
         self._news = True
         if not environment_of(texts[-1]):
@@ -165,8 +172,8 @@ class Environment:
             lines += self._new_commits(told.commit)
         if lines:
             first, *files = self._state(("status",))
-            _, found, count = first.partition("; ")
-            lines += [f"Status: {count}", *files] if found else []
+            _, found, count = first.partition(". ")
+            lines += [count, *files] if found else []
         return lines
 
     def _new_commits(self, last: str) -> list[str]:
@@ -189,7 +196,7 @@ class Environment:
 
     def _state(self, parts: Sequence[str] = ("status", "log")) -> list[str]:
         if not (self.root / ".git").exists():
-            return ["Git repository: no"]
+            return [_NO_REPOSITORY]
         state = RepositoryState(self.root, self._git, parts)
         return state.text(then=False).split("\n")
 
@@ -219,12 +226,14 @@ class Environment:
         text = environment_of(system) or self.block
         if not text or self._small:
             return text
-        text = re.sub(
-            r"(?ms)^Git repository: .*?(?=^System: )", lambda _: "\n".join([*self._state(), ""]), text, count=1
+        state = (
+            r"(?ms)^(?:Git repository: |The git repository is |There is (?:a|no) git repository)"
+            r".*?(?=^System: |^The system is )"
         )
-        now = f"Permission mode: {describe_mode(mode, answered=self._answered)}"
-        text = re.sub(r"(?m)^Permission mode at the start: .*$", lambda _: now, text, count=1)
-        return re.sub(r"(?m)^Date: \d{4}-\d\d-\d\d$", f"Date: {time.strftime('%Y-%m-%d')}", text, count=1)
+        text = re.sub(state, lambda _: "\n".join([*self._state(), ""]), text, count=1)
+        now = f"The permission mode is {describe_mode(mode, answered=self._answered)}"
+        text = re.sub(rf"(?m)^(?:Permission mode at the start: |{MODE_AT_START}).*$", lambda _: now, text, count=1)
+        return re.sub(rf"(?m){_DATE}", f"Today is {time.strftime('%Y-%m-%d')}.", text, count=1)
 
 
 def changed_line(names: Sequence[str], rest: str = "Read them again before you rely on them.") -> list[str]:
@@ -267,22 +276,21 @@ class RepositoryState:
         """
         branch = git_head(self._root)[0]
         if not (self._root / ".git").exists():
-            return "Git repository: no"
-        first = f"Git repository: {f'on {branch}' if branch else 'yes'}"
+            return _NO_REPOSITORY
+        first = f"The git repository is on {branch}" if branch else "There is a git repository"
         if not self._running:
-            return first
+            return f"{first}."
         try:
             found = {part: self._lines(process) for part, process in self._running.items()}
         except ValueError:  # slow
             self._stop()
-            return first
+            return f"{first}."
         status, log = found["status"], found.get("log")
         if status is None:
-            return f"{first} (its status could not be read)"
-        when = "when the session began (run git status for now): " if then else ""
-        lines = [f"{first}; {when}{_count(len(status))}", *_some(status)]
+            return f"{first} (its status could not be read)."
+        lines = [f"{first}. {_count(len(status), then=then)}", *_some(status)]
         if log:
-            lines += ["Last commits then:" if then else "Last commits:", *log]
+            lines += [f"The last commits {'then were' if then else 'are'}:", *log]
         return "\n".join(lines)
 
     def _lines(self, process: child.BriefChild) -> list[str] | None:
@@ -304,8 +312,13 @@ def _lines(out: bytes) -> list[str]:
     return [escape_controls(line)[:_MAX_LINE_CHARS] for line in out.decode("utf-8", "replace").split("\n") if line]
 
 
-def _count(files: int) -> str:
-    return "working tree clean" if not files else f"{files} changed file{'s' * (files > 1)}:"
+def _count(files: int, *, then: bool) -> str:
+    """Say how many files are changed. then: when the session began."""
+    changed = f"{files} changed file{'s' * (files > 1)}" if files else ""
+    if not then:
+        return f"It has {changed}:" if files else "Its working tree is clean."
+    said = f"it had {changed}" if files else "its working tree was clean"
+    return f"When the session began, {said} (git status shows it now){':' if files else '.'}"
 
 
 def _some(status: Sequence[str]) -> list[str]:
