@@ -121,7 +121,7 @@ BUDGETS = {
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3150, "agent_tools.web": 850,
     "cli": 7250, "config": 2400, "console": 150, "doctor": 750, "extras.acp": 2050, "extras.batch": 1600,
     "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 4100, "git": 1200, "hooks": 2300,
-    "kernel": 2400, "kernel.engine": 9750, "kernel.runtime": 5300, "kernel.session": 5800, "knowledge": 1900,
+    "kernel": 2400, "kernel.engine": 9750, "kernel.runtime": 5350, "kernel.session": 5800, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4500, "models": 8100,
     "policy": 12300, "shells.headless": 1950, "shells.host": 1750, "shells.library": 700, "shells.terminal": 13450,
     "undo": 3000,
