@@ -270,8 +270,8 @@ class Settings(TurnSettings, tag="Settings"):
     fallback_models: Annotated[tuple[str, ...], "models to switch to when the model fails"] = ()
     profile: Annotated[
         Literal["auto", "default", "small", "guided"],
-        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); guided: the same, "
-        "in steps that a schema constrains; auto: by its window and size, and by what its server can do",
+        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); guided: these, in "
+        "steps that a schema constrains; auto: by its window and size, and by what its server can do",
     ] = "auto"
     transport: Annotated[Literal["auto", "direct", "litellm"], "how models are called"] = "auto"
     model_takes: Annotated[

@@ -38,6 +38,7 @@ _FILE_LIKE = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
     r"(?::\d+(?:-\d+)?)?"
 )
+_ATTACHED = r'^<file path="([^"\n]+)"(?: lines="([\d-]+)")?>\n(.*?)\n</file>$'
 _LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
@@ -68,6 +69,12 @@ def mentioned_files(prompt: str, ctx: ToolContext, own: str = "", *, elsewhere: 
         if mark:
             ctx.mentioned[block] = (path, mark)
         yield block
+
+
+def attached_files(message: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the files whose text was appended to a message: name, the range of its lines ("" for all), their number."""
+    for name, lines, text in re.findall(_ATTACHED, message, re.DOTALL | re.MULTILINE):
+        yield name, lines, text.count("\n") + 1
 
 
 def _mentions(prompt: str) -> Iterator[str]:

@@ -339,7 +339,7 @@ def test_a_server_that_is_known_is_started_only_when_it_is_used(place: Path) -> 
     busy = script(place / "s.toml", replies)
     common = ["--mcp-config", file, "--allowedTools", "mcp__shifty", "--output-format", "stream-json"]
     # Without the tools of ours that a search finds.
-    common += ["--disallowedTools", "MultiEdit,TodoRead,PlanProgress,NotebookRead"]
+    common += ["--disallowedTools", "MultiEdit,TodoRead,PlanProgress,NotebookRead,BashInput,KillShell"]
 
     def run(model: str) -> dict[str, Any]:
         done = agent(["-p", "go", "--model", model, *common], place)

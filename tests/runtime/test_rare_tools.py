@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 
-RARE = {"TodoRead", "PlanProgress", "MultiEdit", "BashInput"}
+RARE = {"TodoRead", "PlanProgress", "MultiEdit", "BashInput", "KillShell"}
 FINDERS = {"ToolSearch", "UseTool"}
 
 

@@ -90,6 +90,7 @@ class TodoItem(Value, tag="TodoItem"):
     """One step of the plan."""
 
     ALIASES: ClassVar = {"content": ("step", "title", "description", "task", "text")}
+    UNLISTED: ClassVar = ("id", "priority")
 
     content: str
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"

@@ -1,10 +1,10 @@
 """Decode a model's JSON into tool arguments, and generate the JSON schema of an arguments class.
 
 Valid arguments, the common case, are read without any library. Anything else goes to pydantic, which repairs what is
-unambiguous ("5" for 5) and words the mistake. An arguments class may declare three tables:
+unambiguous ("5" for 5) and words the mistake. An arguments class may declare these tables:
 
     ALIASES: ClassVar = {"command": ("cmd",)}       names that other programs have for an argument; accepted
-    UNLISTED: ClassVar = ("priority",)  arguments that are accepted and not in the schema
+    UNLISTED: ClassVar = ("priority",)              arguments that are accepted and not in the schema
     SCHEMA_NAMES: ClassVar = {"ignore_case": "-i"}  the model's name for an argument, where that is no Python name
     IGNORED: ClassVar = ("isolation",)              names that other programs have, without effect here
 
@@ -17,6 +17,7 @@ test compares them with their classes: importing pydantic costs more than a whol
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -209,6 +210,9 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
     """Generate the JSON schema of an arguments class (draft 2020-12 subset that providers accept). Imports pydantic."""
     raw = _model(cls).model_json_schema()
     definitions = raw.pop("$defs", {})
+    for name, unlisted in _unlisted_in_lists(cls):
+        for field in unlisted:
+            definitions.get(name, {}).get("properties", {}).pop(field, None)
     schema: dict[str, Any] = _plain_schema(raw, definitions)
     back = _names_of(cls).schema_names
     described = {}
@@ -221,6 +225,14 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
     schema["properties"] = described
     schema["additionalProperties"] = False
     return schema
+
+
+def _unlisted_in_lists(cls: type[Value]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the classes of list items, by name, that have arguments which are not in the schema, with these."""
+    for hint in hints_of(cls).values():
+        for inner in (part for outer in (hint, *get_args(hint)) for part in (outer, *get_args(outer))):
+            if isinstance(inner, type) and hasattr(inner, "UNLISTED"):
+                yield inner.__name__, inner.UNLISTED
 
 
 def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:

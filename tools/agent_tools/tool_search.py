@@ -194,7 +194,6 @@ SEARCH_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "query": {"type": "string", "description": "Words of the task, or select: and names with commas between"},
-        "max_results": {"type": "integer", "description": "How many tools to show", "default": _DEFAULT_RESULTS},
     },
     "required": ["query"],
 }

@@ -231,6 +231,22 @@ def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str
     return grant_trust(run_env.root, state_folder(run_env.env), shown)
 
 
+def revoke_trust(run_env: RunEnvironment) -> str:
+    """Stop trusting the project; return "" or why that failed."""
+    try:
+        TrustStore(state_folder(run_env.env)).forget(run_env.root)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def trust_phrases(layers: Layers) -> list[str]:
+    """Return what a project brings that needs trust, and what has changed since it was trusted, a phrase each."""
+    trust = layers.trust
+    held = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
+    return [one_line(phrase) for phrase in (*(f"changed: {c}" for c in trust.changed), *held, *trust.needs_trust)]
+
+
 def decline_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
     if shown is None:

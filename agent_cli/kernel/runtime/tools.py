@@ -345,7 +345,11 @@ def _spec(tool: Tool[Any], context: ToolContext | None) -> ToolSpec:
 
 def _small_spec(tool: Tool[Any]) -> ToolSpec:
     schema = tool.schema()
-    offered = {name: schema["properties"][name] for name in tool.small_arguments}
+    # Their names and the description of the tool say what they are.
+    offered = {
+        name: {key: value for key, value in schema["properties"][name].items() if key != "description"}
+        for name in tool.small_arguments
+    }
     return ToolSpec(tool.name, prompt(f"small/{tool.name}"), schema | {"properties": offered})
 
 

@@ -36,6 +36,11 @@ def draft_file(log: Path) -> Path:
     return log.with_suffix(".draft")
 
 
+def archive_mark(log: Path) -> Path:
+    """Return the path of the empty file that marks an archived session."""
+    return log.with_suffix(".archived")
+
+
 def results_folder(log: Path) -> Path:
     """Return the folder of the results that were too long to be shown."""
     return log.with_suffix(".results")

@@ -18,6 +18,7 @@ from agent_cli.kernel.events import MessageAdded, SessionNamed
 from agent_cli.kernel.messages import ToolMessage, pending_calls
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.session.files import (
+    archive_mark,
     damaged_copies,
     decode_record,
     draft_file,
@@ -149,7 +150,8 @@ class SessionStore:
         the folders of results and transcript, each before its contents.
         """
         path = self.path(session_id)
-        beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path), transcript_note(path)]
+        beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path), archive_mark(path)]
+        beside.append(transcript_note(path))
         files = [path, *(each for each in beside if os.path.lexists(each))]
         return [*files, *results_files(path), *transcript_files(path)]
 
@@ -263,6 +265,21 @@ def rename_session(path: Path, name: str) -> str:
         return f"Session {path.stem[:8]} has not begun yet."
     finally:
         log.close()
+
+
+def archive_session(path: Path, *, archived: bool) -> None:
+    """Mark the session with this log as archived, or remove the mark. Raises OSError."""
+    mark = archive_mark(path)
+    if archived:
+        mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mark.touch(0o600)
+    else:
+        mark.unlink(missing_ok=True)
+
+
+def is_archived(path: Path) -> bool:
+    """Return True if the session with this log is archived."""
+    return os.path.lexists(archive_mark(path))
 
 
 _MAX_REPORTS = 20

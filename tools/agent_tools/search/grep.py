@@ -48,6 +48,7 @@ class GrepArgs(Value):
         "before": "-B",
         "context": "-C",
     }
+    UNLISTED: ClassVar = ("line_numbers",)
     ALIASES: ClassVar = {
         "pattern": ("query", "regex"),
         "path": (*DIRECTORY_NAMES, "file", "file_path"),
@@ -80,6 +81,7 @@ class Grep(Tool[GrepArgs]):
     repeatable = True
     searches_content = True
     rule_names = "path"
+    explores = "search"
     parallel_safe = True
 
     def resolve_paths(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:

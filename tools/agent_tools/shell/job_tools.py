@@ -139,6 +139,7 @@ class KillShell(Tool[KillShellArgs]):
     """Stops a background command and everything that it started."""
 
     name = "KillShell"
+    rare = True
     Args = KillShellArgs
     composed = True
     needs = "bash"

@@ -20,6 +20,9 @@ from agent_tools.text import escape_controls
 
 STYLES = {
     "tool": "bold",
+    "accent": "blue",
+    "warn": "yellow",
+    "name": "bold blue",
     "dim": "dim",
     "bad": "red",
     "good": "green",
@@ -27,6 +30,10 @@ STYLES = {
     "add": "green",
     "del": "red",
 }
+
+
+# The columns before text; in them stand the symbols of calls, and the mark of the user's message.
+MARGIN = "  "
 
 
 class _Console(Console):

@@ -21,6 +21,7 @@ _COMMAND = re.compile(r"/([\w:.-]*)$")
 _MAX_LIST_BYTES = 64 << 20
 # Folders of generated files, which nobody mentions.
 _CACHES = re.compile(r"(?:^|/)(?:__pycache__|node_modules|\.(?:mypy|pytest|ruff)_cache|\.tox|\.nox)/")
+_UNTYPED = re.compile(r'[^\S ]|"')
 _ARGUMENT = re.compile(r"/([\w:.-]+) ([^\n@]*)")
 # An argument value and its description.
 ArgumentValue = tuple[str, str]
@@ -159,23 +160,25 @@ class FileNames:
         self._is_fresh = False
 
     def _read(self) -> None:
-        found = tuple(
-            name
-            for name in self._list()[:MAX_FILES]
-            if escape_controls(name) == name and not re.search(r'[^\S ]|"', name)
-        )
-        self._names, self._is_fresh, self._is_reading = tuple(n for n in found if not _CACHES.search(n)), True, False
+        self._names, self._is_fresh, self._is_reading = mentionable_files(self._root, self._ctx), True, False
         self._ready()
 
-    def _list(self) -> list[str]:
-        rg = find_rg(self._ctx)
-        if rg is None:
-            fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
-            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(MAX_FILES), strict=False)]
-        env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
-        command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--no-require-git", "--null"]
-        try:
-            done = run_child(command, seconds=20, most=_MAX_LIST_BYTES, cwd=self._root, env=env)
-        except (OSError, TimeoutError, OverflowError):
-            return []
-        return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]
+
+def mentionable_files(root: Path, ctx: ToolContext) -> tuple[str, ...]:
+    """Return the files below a folder that are not ignored, and whose names can be typed."""
+    found = (n for n in _list_files(root, ctx)[:MAX_FILES] if escape_controls(n) == n and not _UNTYPED.search(n))
+    return tuple(name for name in found if not _CACHES.search(name))
+
+
+def _list_files(root: Path, ctx: ToolContext) -> list[str]:
+    rg = find_rg(ctx)
+    if rg is None:
+        fresh = ToolContext(ctx.workspace, env=ctx.env)
+        return [name for name, _ in zip(walk_files(root, False, fresh), range(MAX_FILES), strict=False)]
+    env = {k: v for k, v in without_secrets(ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
+    command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--no-require-git", "--null"]
+    try:
+        done = run_child(command, seconds=20, most=_MAX_LIST_BYTES, cwd=root, env=env)
+    except (OSError, TimeoutError, OverflowError):
+        return []
+    return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]
