@@ -22,6 +22,8 @@ _WORDS = (
     *(b"rror", b"xception", b"anic", b"atal", b"FATAL", b"FAIL", b"not ok", b"E  ", b"Traceback", b"undefined ref"),
     *(b"egmentation", b"not found", b"No such", b"denied", b"ssertion", b"dumped", b"Killed", b"\xe2\x9c"),
 )
+# The program's source in a traceback, and what a test runner adds to an error.
+_SOURCE = lazy_pattern(rb"^\s*(?:except|raise|class|import|from|catch|throw|def|with|assert)\b|^E\s+\+ |^\s*#")
 # Of test runners, compilers, interpreters and tools; "0 errors" and an option such as -Werror are none.
 _ERROR = lazy_pattern(
     rb"^E {2,}\S|^\s*(?:-+ )?(?:FAILED|FAIL|not ok|panic|fatal|FATAL)\b|^\s*\xe2\x9c[\x95\x97]|^Traceback"
@@ -49,7 +51,7 @@ def _find(path: Path, start: int, end: int, most: int) -> tuple[int, list[str]]:
     shapes: dict[str, tuple[int, str]] = {}
     count = 0
     for number, raw in _candidates(path, start, end):
-        if _ERROR.search(raw):
+        if _ERROR.search(raw) and not _SOURCE.search(raw):
             count += 1
             line = cut_line(sanitize_output(raw[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace")), _MAX_LINE_CHARS)
             shape = re.sub(r"0x[0-9a-f]+|\d+", "#", line)
