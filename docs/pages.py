@@ -141,7 +141,7 @@ _EXIT_CODES = {
     output.OK: "The run finished, or the model failed after tools had run.",
     output.FAILED: "The model or the run failed, or a hook blocked the prompt. With `--fail-on-unfinished`, the plan "
     "has open steps.",
-    output.USAGE: "The usage or the settings are wrong. Nothing was sent.",
+    output.USAGE: "The usage or the settings are wrong, or a gateway reports no cost for a budget.",
     output.SUSPENDED: "The run is waiting for the user.",
     output.LIMIT: "A limit stopped the run.",
     output.DENIED: "The run finished, but every call needed an approval that nobody could give. With "
@@ -268,7 +268,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "options.md": {"options": options_block},
     "programs.md": {"programs": programs_page},
     "slash-commands.md": {"slash commands": slash_commands_block},
-    "web.md": {"decisions": decisions_table},
+    "http-api.md": {"decisions": decisions_table},
 }
 
 

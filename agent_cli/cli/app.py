@@ -134,8 +134,16 @@ def with_run_options(*names: str, **fixed: Any) -> Callable[[Callable[..., int]]
     return decorate
 
 
+# What other programs call subcommands.
+_OTHER_NAMES = {"install": "add", "i": "add", "uninstall": "remove", "ls": "list"}
+
+
 class ListingGroup(TyperGroup):
     """A command with subcommands, which lists or shows without one."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a subcommand, also by the name that other programs have for it."""
+        return super().get_command(ctx, cmd_name if cmd_name in self.commands else _OTHER_NAMES.get(cmd_name, cmd_name))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing and (

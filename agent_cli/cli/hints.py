@@ -41,15 +41,20 @@ _FOREIGN_OPTIONS = {
     **dict.fromkeys(("--session", "--conversation", "--thread", "--resume-session", "--restore"), "--resume ID"),
     **dict.fromkeys(("--last", "--latest", "--restore-chat-history"), "--continue"),
     **dict.fromkeys(("--branch", "--fork", "--copy-session"), "--fork-session"),
-    **dict.fromkeys(("--safe-mode", "--restricted", "--no-config", "--disable-slash-commands"), "--bare"),
-    **dict.fromkeys(("--no-color", "--no-colour", "--no-pretty", "--ax-screen-reader", "--screen-reader"), "--plain"),
+    **dict.fromkeys(("--no-config",), "--bare"),
+    **dict.fromkeys(("--no-color", "--no-colour", "--no-pretty", "--screen-reader"), "--plain"),
     **dict.fromkeys(("--file", "--files", "--read", "-f"), "@FILE in the prompt"),
     **dict.fromkeys(("--reasoning-effort", "--reasoning", "--think", "--variant"), "--effort LEVEL"),
     **dict.fromkeys(("--mcp", "--mcp-server", "--mcp-servers", "--with-extension"), "--mcp-config FILE"),
     **dict.fromkeys(("--quiet", "-q", "--silent"), "2>/dev/null; only the answer is on standard output"),
+    **dict.fromkeys(("--autocompact",), "--settings compact_at=SHARE, a share of the model's window"),
+    **dict.fromkeys(("--bg", "--background", "--cloud", "--environment"), "agent serve, which runs sessions of a page"),
+    **dict.fromkeys(("--remote-control", "--desktop", "--teleport"), "agent serve, and its page"),
+    **dict.fromkeys(("--from-pr",), "-r, and a part of the first message or of the name"),
+    **dict.fromkeys(("--tmux",), "tmux new agent --worktree NAME"),
     **dict.fromkeys(
-        "--ide --chrome --no-chrome --brief --cloud --teleport --tmux --remote-control --desktop --bg --background"
-        " --prompt-suggestions --from-pr --environment --autocompact --oss".split(), _NO_COUNTERPART,
+        "--ide --chrome --brief --prompt-suggestions --oss --remote-control-session-name-prefix".split(),
+        _NO_COUNTERPART,
     ),
 }  # fmt: skip
 _KEYS = "agent login stores a key, agent doctor shows which one is used"
@@ -62,17 +67,26 @@ FOREIGN_COMMANDS = {
     **dict.fromkeys(("config", "configure", "settings"), _SETTINGS),
     **dict.fromkeys(("update", "upgrade", "install", "uninstall", "migrate-installer"), _UPDATE),
     **dict.fromkeys(("plugins", "extensions", "extension"), "agent plugin adds, lists and removes plugins"),
-    **dict.fromkeys(("session", "history", "logs", "rm", "attach", "stop"), _LISTS),
+    **dict.fromkeys(("session", "history"), _LISTS),
+    **dict.fromkeys(("rm", "purge"), "agent sessions rm ID deletes a session"),
+    **dict.fromkeys(("logs", "log"), "agent show ID prints a session"),
+    **dict.fromkeys(("attach", "respawn"), "agent -r ID continues a session, agent serve shows running ones"),
+    **dict.fromkeys(("stop", "kill"), "sessions end with their terminal, and on the page of agent serve"),
+    **dict.fromkeys(("auto-mode",), "no model decides about calls here: agent permissions shows the rules"),
+    **dict.fromkeys(("ultrareview",), "agent review reviews the changes of a branch"),
+    **dict.fromkeys(("project",), "agent trust, agent sessions and agent memory manage a project"),
     **dict.fromkeys(("model", "stats", "usage"), "agent models lists models, agent sessions what they cost"),
     **dict.fromkeys(("agents", "agent", "skills", "commands"), "agent doctor lists agents, skills and commands"),
     **dict.fromkeys(("init", "help", "version"), "write /init in a session, or agent --help, agent --version"),
     **dict.fromkeys(("server", "web", "gateway", "app"), "agent serve answers over HTTP, with a page"),
     "migrate": "agent import shows and takes the settings of other agents",
 }
+# Commands that take an ID, a name or a folder.
+_OF_SESSIONS = frozenset("rm purge logs log attach respawn stop kill".split())
 _RUN_COMMANDS = ("exec", "run", "e", "chat", "ask")
 _SUBCOMMANDS = frozenset(
-    "add browse delete disable edit enable get install list login logout ls marketplace new remove rm search set show"
-    " status uninstall unset update upgrade validate whoami".split()
+    "add browse config critique defaults delete disable edit enable get install list login logout ls marketplace new"
+    " purge remove reset rm search set show status uninstall unset update upgrade validate whoami".split()
 )
 
 
@@ -101,6 +115,7 @@ def command_hint(words: Sequence[str], known: Sequence[str]) -> str:
         return ""
     if first in _RUN_COMMANDS and len(rest) == 1 and any(c.isspace() for c in rest[0]):
         return f"`agent {first}` is not a command; write: agent -p '...'"
-    if first in FOREIGN_COMMANDS and (not rest or rest[0] in _SUBCOMMANDS):
+    about_one = first in _OF_SESSIONS and len(rest) == 1 and not any(c.isspace() for c in rest[0])
+    if first in FOREIGN_COMMANDS and (not rest or rest[0] in _SUBCOMMANDS or about_one):
         return f"`agent {first}` is not a command: {FOREIGN_COMMANDS[first]}"
     return ""

@@ -54,11 +54,13 @@ with lazy_imports():
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
     from agent_cli.kernel.runtime import pending as runtime_pending  # only for sessions that wait
+    from agent_cli.kernel.runtime import session_commands
     from agent_cli.kernel.session import pending_plans
     from agent_cli.shells.headless import pending
-    from agent_cli.shells.host import callbacks, control_table, session_commands
+    from agent_cli.shells.host import callbacks, control_table
     from agent_cli.shells.host import session as host_session
     from agent_cli.shells.terminal import commands, line_input, repl, startup
+    from agent_cli.shells.terminal.app import before
     from agent_cli.shells.terminal.app import session as app_session
     from agent_cli.shells.terminal.dialogs import lines
 
@@ -108,13 +110,17 @@ def run_repl(options: RunOptions) -> int:
     )
     first = not state_folder(run_env.env).is_dir()
     keep = screen.keep_draft
-    layers = startup.ask_before_start(config, run_env, layers, screen.console, first=first, keep=keep)
+    dialogs = (
+        before.PanelDialogs(screen.console, layers.settings().color, screen.colors, keep)
+        if drawn
+        else lines.LineDialogs(screen.console, line_input.read_line, keep=keep)
+    )
+    layers = startup.ask_before_start(config, run_env, layers, dialogs, first=first)
     while True:
         try:
             session = front_end(config, run_env, layers, screen, first=first)
             break
         except NoAccessError as problem:
-            dialogs = lines.LineDialogs(screen.console, line_input.read_line, keep=keep)
             layers, chosen = startup.connect_model(dialogs, config, layers, run_env, problem)
             config = config.replace(model=chosen or config.model)
     try:
@@ -306,6 +312,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         input_format=options.input_format,
         partial=options.include_partial_messages,
         hook_events=options.include_hook_events,
+        subagent_text=options.forward_subagent_text,
         replay=options.replay_user_messages,
         verbose=options.verbose,
         structured=options.json_schema is not None,

@@ -130,6 +130,11 @@ class RunOptions(Value):
             metavar="MODE",
         ),
     ] = None
+    restricted: Annotated[
+        bool,
+        _flag("--restricted", HOST, "Offer no tools that run commands or fetch pages unless --tools names them, "
+              "read no settings files, and keep file tools in the workspace."),
+    ] = False  # fmt: skip
     allowed_tools: Annotated[
         tuple[str, ...],
         _flag("--allowedTools --allowed-tools", PERMISSION,
@@ -178,6 +183,9 @@ class RunOptions(Value):
     include_partial_messages: Annotated[
         bool, _flag("--include-partial-messages", HOST, "With stream-json: print parts of the answer as they arrive.")
     ] = False
+    forward_subagent_text: Annotated[
+        bool, _flag("--forward-subagent-text", HOST, "With stream-json: also print the text of sub-agents.")
+    ] = False
     include_hook_events: Annotated[
         bool, _flag("--include-hook-events", HOST, "With stream-json: print each hook as it starts and ends.")
     ] = False
@@ -185,7 +193,9 @@ class RunOptions(Value):
         str | None,
         _flag("-o --output-last-message", OUTPUT, "With -p: also write the answer to a file.", metavar="FILE"),
     ] = None
-    plain: Annotated[bool, _flag("--plain", OUTPUT, "Print line by line, without colours or redrawing.")] = False
+    plain: Annotated[
+        bool, _flag("--plain --ax-screen-reader", OUTPUT, "Print line by line, without colours or redrawing.")
+    ] = False
     verbose: Annotated[bool, _flag("--verbose", OUTPUT, "Print more to standard error.")] = False
     debug: Annotated[
         bool, _flag("-d --debug", OUTPUT, "Write requests, responses, calls and hooks to a file; show tracebacks.")
@@ -265,6 +275,12 @@ class RunOptions(Value):
     init: Annotated[bool, _flag("--init", CONTEXT, "Run the Setup hooks for a new checkout first.")] = False
     maintenance: Annotated[bool, _flag("--maintenance", CONTEXT, "Run the Setup hooks for maintenance first.")] = False
     bare: Annotated[bool, _flag("--bare", CONTEXT, "Ignore settings and memory files; use only these options.")] = False
+    safe_mode: Annotated[
+        bool, _flag("--safe-mode", HOST, "Ignore memory, commands, skills, agents, hooks, plugins and MCP servers.")
+    ] = False
+    disable_slash_commands: Annotated[
+        bool, _flag("--disable-slash-commands", HOST, "Load no commands and no skills.")
+    ] = False
     system_prompt: Annotated[
         str | None,
         _flag("--system-prompt", CONTEXT, "Replace the system prompt.", setting="system_prompt", metavar="TEXT"),
@@ -277,6 +293,16 @@ class RunOptions(Value):
     system_prompt_file: Annotated[
         str | None, _flag("--system-prompt-file", HOST, "Replace the system prompt with a file.", metavar="FILE")
     ] = None
+    exclude_dynamic_system_prompt_sections: Annotated[
+        bool,
+        _flag("--exclude-dynamic-system-prompt-sections", HOST,
+              "Send folder, date and system with the first message instead of the system prompt."),
+    ] = False  # fmt: skip
+    system_prompt_snapshot: Annotated[
+        str | None,
+        _flag("--system-prompt-snapshot", HOST, "A session keeps its system prompt, always.", choices=("on",),
+              metavar="on"),
+    ] = None  # fmt: skip
     append_system_prompt_file: Annotated[
         str | None, _flag("--append-system-prompt-file", HOST, "Add a file to the system prompt.", metavar="FILE")
     ] = None
@@ -288,6 +314,9 @@ class RunOptions(Value):
     )
     plugin_dir: Annotated[
         tuple[str, ...], _flag("--plugin-dir", CONTEXT, "Load a plugin from a folder or zip.", metavar="DIR")
+    ] = ()
+    plugin_url: Annotated[
+        tuple[str, ...], _flag("--plugin-url", HOST, "Load a plugin from the address of a zip file.", metavar="URL")
     ] = ()
     plugin_dir_no_mcp: Annotated[
         tuple[str, ...],
@@ -338,6 +367,7 @@ class RunOptions(Value):
         str | None,
         _flag("--project-config-root", HOST, "Accepted for the Agent SDK; has no effect.", metavar="DIR"),
     ] = None
+    no_chrome: Annotated[bool, _flag("--no-chrome", HOST, "Use no browser (always the case).")] = False
     channels: Annotated[
         tuple[str, ...],
         _flag("--channels", HOST, "Accepted for the Agent SDK; has no effect.", metavar="NAMES"),
@@ -359,7 +389,8 @@ _CALLED = {
     "resume_at": "--resume-session-at", "resume_without": "--resume-drops-turn", "schema": "--json-schema",
     "allow": "--allowedTools", "ask": "--askTools", "deny": "--disallowedTools", "settings": "--settings",
     "managed": "--managed-settings", "sources": "--setting-sources", "servers": "--mcp-config",
-    "plugins": "--plugin-dir", "agent": "--agent", "agents": "--agents", "debug": "--debug",
+    "plugins": "--plugin-dir", "plugin_addresses": "--plugin-url", "agent": "--agent",
+    "agents": "--agents", "debug": "--debug",
     "mode": "--permission-mode", "allow_bypass": "--allow-dangerously-skip-permissions", "trust": "--trust",
     "profile": "--profile", "record": "--record", "model": "--model", "images": "--image",
 }  # fmt: skip
@@ -375,6 +406,7 @@ def session_config(options: RunOptions) -> Config:
     mode = options.permission_mode
     if options.dangerously_skip_permissions:
         mode = "bypassPermissions"
+    _check_limits(options, mode)
     streams = "stream-json" in (options.input_format, options.output_format)
     return Config(
         resume=options.resume,
@@ -394,11 +426,16 @@ def session_config(options: RunOptions) -> Config:
         overrides=_overrides(options),
         settings=options.settings,
         managed=options.managed_settings,
-        sources=_sources(options.setting_sources),
+        sources=() if options.restricted else _sources(options.setting_sources),
         profile=options.profile,
         bare=options.bare,
+        safe=options.safe_mode,
+        restricted=options.restricted,
+        load_commands=not options.disable_slash_commands,
+        shared_prompt=options.exclude_dynamic_system_prompt_sections,
         trust=options.trust,
         plugins=options.plugin_dir,
+        plugin_addresses=options.plugin_url,
         plugins_without_servers=options.plugin_dir_no_mcp,
         servers=options.mcp_config,
         only_these_servers=options.strict_mcp_config,
@@ -420,6 +457,15 @@ def session_config(options: RunOptions) -> Config:
     )
 
 
+def _check_limits(options: RunOptions, mode: str | None) -> None:
+    """Raise UsageError for an option that an option which limits the session excludes."""
+    if options.restricted and (mode == "bypassPermissions" or options.allow_dangerously_skip_permissions):
+        raise UsageError("--restricted excludes bypassPermissions.")
+    added = ("mcp_config", "plugin_dir", "plugin_dir_no_mcp", "plugin_url", "agents", "agent")
+    if options.safe_mode and (name := next((n for n in added if getattr(options, n)), "")):
+        raise UsageError(f"--safe-mode excludes {flags()[name][0].names[0]}.")
+
+
 def _overrides(options: RunOptions) -> dict[str, Any]:
     """Return the settings among the options."""
     data: dict[str, Any] = {}
@@ -431,6 +477,9 @@ def _overrides(options: RunOptions) -> dict[str, Any]:
         data["tools"] = _split_names(options.tools)
     if options.no_session_persistence:
         data["save_sessions"] = False
+    if options.safe_mode:
+        data |= {"disable_hooks": True, "after_turn": "", "tool_packages": [], "output_style": ""}
+        data["terminal"] = {"status_line": ""}
     return data | _prompts(options) | _thinking(options)
 
 

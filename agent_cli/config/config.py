@@ -37,9 +37,14 @@ class Config(Value):
     What is read:
     settings: files, or TOML or JSON text, or plain data, above the user's files. managed: JSON of settings above all.
     sources: those of `SOURCES` that are read; None for all. profile: of the settings. bare: no settings, no memory.
+    safe: nothing that users add, such as memory, commands, agents, hooks, plugins and servers.
+    restricted: no tools that run commands or fetch pages unless named; file tools stay in the workspace.
+    load_commands: commands and skills are loaded.
+    shared_prompt: the environment is in the first message, and not in the system prompt.
     trust: trust the project in this session.
-    plugins, plugins_without_servers: folders or archives. servers: of MCP, as files or JSON; only_these_servers: no
-        others. agent: work as this agent. agents: more of them, as a file or JSON.
+    plugins, plugins_without_servers: folders or archives. plugin_addresses: of archives on the web.
+    servers: of MCP, as files or JSON; only_these_servers: no others. agent: work as this agent. agents: more of them,
+        as a file or JSON.
 
     How it runs:
     schema: JSON schema of the answer, as a file or JSON. images: files for the first message.
@@ -74,9 +79,14 @@ class Config(Value):
     sources: tuple[str, ...] | None = None
     profile: str | None = None
     bare: bool = False
+    safe: bool = False
+    restricted: bool = False
+    load_commands: bool = True
+    shared_prompt: bool = False
     trust: bool = False
     plugins: tuple[str, ...] = ()
     plugins_without_servers: tuple[str, ...] = ()
+    plugin_addresses: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     only_these_servers: bool = False
     agent: str | None = None

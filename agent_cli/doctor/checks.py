@@ -27,7 +27,7 @@ from agent_cli.knowledge.memory import Memory
 from agent_cli.models.catalog import ModelInfo, lookup
 from agent_cli.models.registry import find_provider, is_loopback_url
 from agent_cli.models.resolve import ModelSetupError, ResolvedModel, create_client
-from agent_cli.models.server_info import discover, probe_server
+from agent_cli.models.server_info import discover, offered_models
 from agent_cli.undo.prune import folder_size
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.process.child import run_child
@@ -371,7 +371,7 @@ def _unusable(model: ResolvedModel) -> str:
         return f"{model.provider} is reached through LiteLLM, which is not installed"
     provider = find_provider(model.provider)
     local = provider is not None and provider.local and model.base_url.startswith("http://")
-    if local and probe_server(model.base_url) is None:
+    if local and not offered_models(model.base_url):
         return f"no model server answers at {model.base_url}"
     return ""
 

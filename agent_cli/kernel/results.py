@@ -124,6 +124,8 @@ class Diagnostics(Value, tag="Diagnostics"):
 class Failure(Value, tag="Failure"):
     """Why the model could not continue: a kind of provider error with a sentence, or that a hook blocked the prompt.
 
+    A "price" is not known, so that a budget cannot be enforced.
+
     status: of the provider's HTTP answer; 0 if there was none.
     reducible: the provider refused the request for a reason that does not lie in its options or the account, so that
         it may take one that contains less.
@@ -133,7 +135,7 @@ class Failure(Value, tag="Failure"):
 
     kind: Literal[
         "auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed", "refused",
-        "script", "replay", "blocked",
+        "script", "replay", "blocked", "price",
     ]  # fmt: skip
     message: str
     retryable: bool = False

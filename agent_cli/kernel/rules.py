@@ -45,6 +45,8 @@ _COVERING: dict[EffectKind, tuple[str, ...]] = {
     kind: tuple(tool.name for tool in BUILTIN if kind in tool.rule_covers) for kind in get_args(EffectKind)
 }
 _FORM = r"(?s)(?P<tool>[A-Za-z][\w-]*?(?P<all>__\*)?)(?:\((?P<spec>.*)\))?"
+# As the tool of a rule: the tools of all MCP servers.
+ALL_SERVERS = "mcp__*"
 RuleList = Literal["allow", "ask", "deny"]
 
 
@@ -104,7 +106,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     if match is None:
         raise RuleError(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
     tool, spec = match["tool"], match["spec"]
-    if match["all"]:
+    if match["all"] and tool != ALL_SERVERS:
         if not tool.startswith("mcp__"):
             raise RuleError(f"{text!r} is not a rule: only mcp__server__* may end in an asterisk without parentheses")
         tool = tool.removesuffix("__*")
@@ -199,9 +201,10 @@ def split_rules(text: str) -> list[str]:
 
 
 def names_tool(names: Collection[str], tool: str) -> bool:
-    """Return True if one of the names is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
+    """Return True if one of the names is the tool's, its server's (`mcp__server`, `mcp__server__*`), or `mcp__*`."""
     servers = (n.removesuffix("__*") for n in names if n.startswith("mcp__"))
-    return tool in names or any(s.count("__") == 1 and tool.startswith(f"{s}__") for s in servers)
+    of_server = any(s == "mcp" or s.count("__") == 1 for s in servers if tool.startswith(f"{s}__"))
+    return of_server or tool in names
 
 
 class Trust(Value):

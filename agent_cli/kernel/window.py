@@ -156,11 +156,13 @@ class UsageReport(Value, tag="Report"):
     input: of the request.
     filled: of request and answer.
     messages: how many messages of the history that covers.
+    cached: the provider has the request in its cache.
     """
 
     input: int
     filled: int
     messages: int
+    cached: bool = False
 
 
 class Window:
@@ -274,7 +276,8 @@ class Window:
         """Record the usage of the model call whose answer is number `messages` of the history."""
         if usage.input:
             # Reasoning that is counted separately is not sent again.
-            self.report = UsageReport(usage.input, usage.input + usage.output - usage.reasoning, messages)
+            filled, cached = usage.input + usage.output - usage.reasoning, bool(usage.cache_read or usage.cache_write)
+            self.report = UsageReport(usage.input, filled, messages, cached)
 
 
 def _cut(message: Message, cuts: dict[str, str]) -> Message:

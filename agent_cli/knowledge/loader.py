@@ -213,7 +213,9 @@ def _load(
         found.agents.update(_agents_from_option(config.agents, config.name_of("agents"), notes))
         for note in notes:
             warn(note)
-    if config.bare and not layers.plugins:
+    if not config.load_commands or config.safe:
+        found.commands = LazyMapping({}, shipped_commands if config.load_commands else dict)
+    if config.safe or (config.bare and not layers.plugins):
         return found
     project = run_env.root if layers.trust.trusted and run_env.root != run_env.home else None
     if not config.reads("project"):
@@ -239,6 +241,9 @@ def _load(
             problems += plugin_parts.add_parts(
                 plugin, commands, found.skills, found.agents, known, lambda name: validate_name(name, settings.base_url)
             )
+    if not config.load_commands:
+        commands.clear()
+        found.skills.clear()
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
     found.from_files.update({name: skill for name, skill in found.skills.items() if skill.by_user})
     found.from_files.update(commands)

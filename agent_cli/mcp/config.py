@@ -19,14 +19,15 @@ from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
+from agent_cli.config.server_keys import read_server
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError, read_project
 from agent_cli.kernel.user_text import begins_json_object, decode_user_text
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.own_files import write_own
 from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import read_regular
-from agent_tools.record import DecodeError, Value, from_json
-from agent_tools.text import nearest_key_hint, one_line, shorten
+from agent_tools.record import DecodeError, Value
+from agent_tools.text import one_line, shorten
 
 PROJECT_FILE = ".mcp.json"
 MAX_BYTES = 1 << 20
@@ -96,7 +97,7 @@ def find_servers(config: Config, run_env: RunEnvironment, layers: Layers) -> tup
     problems: list[str] = []
     for text in config.servers:
         found += _given_servers(text, config.name_of("servers"), problems)
-    if not config.only_these_servers:
+    if not config.only_these_servers and not config.safe:
         for from_user in (True, False):
             scope: Scope = "user" if from_user else "project"
             # If two layers declare a server, the later one wins, as with every setting.
@@ -108,7 +109,9 @@ def find_servers(config: Config, run_env: RunEnvironment, layers: Layers) -> tup
     for server in found:
         if why := declaration_problem(server):
             if server.scope == "given":
-                raise UsageError(f"{config.name_of('servers')}: {why}")
+                about = f"{server.source}: {shorten(server.name)}: "
+                hint = "; ".join(p.removeprefix(about) for p in problems if p.startswith(about))
+                raise UsageError(f"{config.name_of('servers')}: {why}{'; ' if hint else ''}{hint}")
             problems.append(f"{server.source}: {why}; it was left out")
         elif why := layers.managed.refuses_server(server.name, server.line):
             problems.append(f"{server.source}: the MCP server {server.name} was left out: {why}")
@@ -166,27 +169,6 @@ def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
     return read_json(text, str(path), "project", problems, problems)
 
 
-# Keys of other programs, by what they are called here; and theirs that allow calls without a question.
-_OTHER_KEYS = {"serverUrl": "url", "httpUrl": "url", "transport": "type", "disabledTools": "disabled_tools"}
-_GRANTS = ("autoApprove", "alwaysAllow", "trust")
-_REMARKS = ("description", "name", "icon", "note", "comment", "//", "$comment", "_comment")
-_OTHER_TYPES = {"streamableHttp": "http", "streamable_http": "http", "local": "stdio", "remote": "http"}
-
-
-def own_keys(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a declaration with the keys and types of other programs as they are called here."""
-    known = dict(raw)
-    for other, key in _OTHER_KEYS.items():
-        if other in known:
-            known.setdefault(key, known[other])
-            del known[other]
-    if isinstance(known.get("enabled"), bool):
-        known.setdefault("disabled", not known.pop("enabled"))
-    if isinstance(kind := known.get("type"), str):
-        known["type"] = _OTHER_TYPES.get(kind, kind)
-    return known
-
-
 def read_json(
     text: str, source: str, scope: Scope, problems: list[str], notes: list[str] | None = None
 ) -> list[DeclaredServer]:
@@ -211,23 +193,13 @@ def read_json(
         if not isinstance(raw, dict):
             problems.append(f"{source}: {shorten(name)}: expected a table")
             continue
-        if notes is not None and (grants := [key for key in _GRANTS if raw.get(key)]):
-            notes.append(
-                f"{source}: {shorten(name)}: {', '.join(grants)} allows nothing here; "
-                f"a permission rule such as mcp__{shorten(name)}__TOOL does"
-            )
-        raw = own_keys(raw)
         try:
-            known = {k: v for k, v in raw.items() if k in McpServer._fields}
-            server = from_json(McpServer, known, name)
+            server, remarks = read_server(name, raw)
         except DecodeError as error:
             problems.append(f"{source}: {one_line(str(error))}")
             continue
-        if unknown := [k for k in raw if k not in known and k not in (*_GRANTS, *_REMARKS)]:
-            hint = nearest_key_hint(unknown[0], list(McpServer._fields))
-            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} is not a known key{hint}")
-            if scope == "given":
-                continue
+        if notes is not None:
+            notes += [f"{source}: {shorten(name)}: {remark}" for remark in remarks]
         found.append(DeclaredServer(name, server, source, scope))
     return found
 

@@ -156,6 +156,8 @@ def anthropic_usage(counts: dict[str, Any]) -> Usage:
         cache_write=written,
         cache_write_1h=(counts.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0,
         web_searches=(counts.get("server_tool_use") or {}).get("web_search_requests") or 0,
+        # Reported by gateways.
+        cost=float(counts.get("cost") or 0.0),
     )
 
 

@@ -51,6 +51,7 @@ class Request(Value):
     stream: False asks for the whole answer at once.
     task_budget: token budget that the model is shown for its task.
     cache_key: the same for requests that share a beginning.
+    patience: seconds for which an overloaded provider is asked again, as a user watches who can end that.
     """
 
     model: str
@@ -71,6 +72,7 @@ class Request(Value):
     head: int = 0
     earlier: int = 0
     aside: bool = False
+    patience: float = 0.0
 
 
 def token_limit(request: Request, *, reasons: bool = False) -> int | None:

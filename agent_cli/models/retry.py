@@ -1,4 +1,4 @@
-"""Retries, and the choice between OpenAI's two protocols: clients that wrap a client.
+"""Retries, the choice between OpenAI's two protocols, and reported costs: clients that wrap a client.
 
 A failed call is repeated only if the failure may be temporary, after a wait: the one that the provider asks for, or
 exponential backoff with full jitter, so that many clients do not return at once. Nothing in an answer takes effect
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from random import random as chance
 
 from agent_cli.kernel.results import Failure
-from agent_cli.models.base import Chunk, ModelClient, ModelError, Notice, Request, Restarted
+from agent_cli.models.base import Chunk, ModelClient, ModelError, Notice, Request, Restarted, UsageChunk
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 
@@ -76,7 +76,32 @@ class ProtocolFallbackClient:
         return error.failure.kind == "bad_request" and errors.RESPONSES_API in message.lower()
 
 
+class ReportedCostClient:
+    """Fails after an answer of `client` that came without its cost. why: the message of that failure."""
+
+    def __init__(self, client: ModelClient, why: str) -> None:
+        self._client = client
+        self._why = why
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `ModelClient`."""
+        reported = False
+        for chunk in self._client.stream(request, cancel):
+            reported = reported or (isinstance(chunk, UsageChunk) and chunk.usage.cost > 0)
+            yield chunk
+        if not reported:
+            raise ModelError(Failure("price", self._why))
+
+    def close(self) -> None:
+        """Close the idle connections of the client, if it has any."""
+        if (close := getattr(self._client, "close", None)) is not None:
+            close()
+
+
 MAX_WAIT_SECONDS = 120.0
+# The longest pause while a user waits for an overloaded provider.
+MAX_PATIENT_SECONDS = 60.0
+_OVERLOADED = ("rate_limit", "overloaded")
 
 _MAX_CAUSE_CHARS = 200
 
@@ -91,6 +116,9 @@ def _cause(failure: Failure) -> str:
 
 class RetryingClient:
     """Repeats failed calls of `client`, up to `attempts` times.
+
+    A call that the provider is too busy for (429, 503, 529) is repeated for `patience` seconds of the request, if that
+    is longer, after pauses that grow up to a minute.
 
     base, cap: bounds of the waits, in seconds.
     random: returns a number in [0, 1).
@@ -118,7 +146,7 @@ class RetryingClient:
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`."""
-        failed = 0
+        failed, left = 0, request.patience
         while True:
             started = False
             try:
@@ -127,16 +155,19 @@ class RetryingClient:
                     yield chunk
                 return
             except ModelError as error:
-                if not error.failure.retryable or failed >= self._attempts:
-                    raise
-                wait = self._wait(error, failed)
                 failure = error.failure
+                patient = left > 0 and failure.kind in _OVERLOADED
+                if not failure.retryable or (failed >= self._attempts and not patient):
+                    raise
+                wait = self._wait(error, failed, left if patient else 0.0)
             failed += 1
+            left -= wait
             if started:
                 yield Restarted()
             shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
-            text = f"{_cause(failure)}; trying again in {shown} ({failed} of {self._attempts})"
-            yield Notice(text, wait, (failed, self._attempts, failure))
+            count = f"{failed}" if patient else f"{failed} of {self._attempts}"
+            text = f"{_cause(failure)}; trying again in {shown} ({count})"
+            yield Notice(text, wait, (failed, max(failed, self._attempts), failure))
             self._sleep(cancel, wait)
             cancel.check()
 
@@ -146,10 +177,15 @@ class RetryingClient:
         if close is not None:
             close()
 
-    def _wait(self, error: ModelError, failed: int) -> float:
+    def _wait(self, error: ModelError, failed: int, left: float) -> float:
+        """Return the seconds to wait. left: those for which a user still waits; 0 if none does."""
+        most = max(MAX_WAIT_SECONDS, left)
+        if error.retry_after is None and left:
+            grown = min(MAX_PATIENT_SECONDS, self._base * 2.0**failed)
+            return min(grown * (1 - self._random() / 4), left)
         if error.retry_after is None:
             return self._random() * min(self._cap, self._base * 2.0**failed)
-        if error.retry_after > MAX_WAIT_SECONDS:
+        if error.retry_after > most:
             text = f"{error.failure.message} It asks to wait {error.retry_after:.0f} s."
             raise ModelError(error.failure.replace(message=text, retryable=True), error.retry_after) from error
         return error.retry_after

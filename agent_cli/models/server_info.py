@@ -30,8 +30,8 @@ from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
 from agent_tools.record import Value
 
-# Called with a base URL, and with the key if the server has one.
-Probe = Callable[..., str | None]
+# Called with a base URL, and with the key if the server has one; returns the chat models that it offers.
+Probe = Callable[..., list[str]]
 
 
 def default_model(env: Mapping[str, str], probe: Probe | None = None, logins: KeyStore | None = None) -> str:
@@ -39,16 +39,8 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None, logins: Ke
 
     Raises NoModelError, which says what was looked for.
     """
-    for name, _ in _found(_places(env, logins), probe or probe_server):
+    for name, _ in _found(_places(env, logins), probe or offered_models):
         return name
-    for provider, _, why in _with_keys(env, logins):
-        address = models_url(provider, base_url_of(provider, env))
-        raise NoModelError(f"no model is configured; {why}, but {address}/models lists none: name one with --model")
-    for provider, variable in _with_addresses(env, logins):
-        key = "" if is_loopback_url(base_url_of(provider, env)) else f", and its key in {provider.keys[0]}"
-        raise NoModelError(
-            f"no model is configured; {variable} is set: name one with --model {provider.name}/NAME{key}"
-        )
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
     servers = ", ".join(LOCAL_SERVERS.values())
     raise NoModelError(
@@ -61,17 +53,12 @@ def discover(
     env: Mapping[str, str], probe: Probe | None = None, logins: KeyStore | None = None
 ) -> list[tuple[str, str]]:
     """Return every model that could be the default, best first, each with the reason in a few words."""
-    return list(_found(_places(env, logins), probe or probe_server))
+    return list(_found(_places(env, logins), probe or offered_models))
 
 
 def local_models(env: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the models of the servers on this machine, as `discover` does."""
-    return list(_found(_local_places(env), probe_server))
-
-
-def probe_server(base_url: str, key: str = "") -> str | None:
-    """Return the first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
-    return next(iter(offered_models(base_url, key)), None)
+    return list(_found(_local_places(env), offered_models))
 
 
 def offered_models(base_url: str, key: str = "") -> list[str]:
@@ -102,40 +89,50 @@ def served_models(env: Mapping[str, str], logins: KeyStore | None = None) -> dic
 class _Place(Value):
     """Where a model could be.
 
-    url: of the server to ask for its models; "" if the provider has a default model.
+    url: of the server to ask for its models; "" to take the provider's default model.
     key: for that server.
+    gateway: it stands for the provider, and may not list its models.
     """
 
     provider: Provider
     reason: str
     url: str = ""
     key: str = ""
+    gateway: bool = False
 
 
 def _found(places: Iterable[_Place], probe: Probe) -> Iterator[tuple[str, str]]:
     for place in places:
-        if not place.url:
-            model: str | None = usual_model(place.provider)
-        else:
-            model = probe(place.url, key=place.key) if place.key else probe(place.url)
+        offered = (probe(place.url, key=place.key) if place.key else probe(place.url)) if place.url else []
+        model = _preferred(place.provider, offered)
+        if not model and (place.gateway or not place.url):
+            model = usual_model(place.provider)
         if model:
             yield f"{place.provider.name}/{model}", place.reason
+
+
+def _preferred(provider: Provider, offered: list[str]) -> str:
+    """Return the model of a list to use: the provider's default or its family before the first; "" of none."""
+    usual = usual_model(provider)
+    own = [name for name in offered if name.rpartition("/")[2].startswith(provider.name_prefixes)]
+    family = [name for name in own if provider.default in SHORT_NAMES and provider.default in name]
+    return usual if usual in offered else next(iter((*family, *own, *offered)), "")
 
 
 def _places(env: Mapping[str, str], logins: KeyStore | None) -> Iterator[_Place]:
     """Yield where a model could be, the preferred one first."""
     for provider, key, why in _with_keys(env, logins):
-        url = base_url_of(provider, env)
-        if is_loopback_url(url):
-            # The key is for the user's own server, which has other models.
-            yield _Place(provider, f"{why} and {url} answers", models_url(provider, url), key.reveal())
-        else:
-            yield _Place(provider, why)
+        yield _at_address(provider, why, base_url_of(provider, env), key.reveal())
     for provider, variable in _with_addresses(env, logins):
-        url = base_url_of(provider, env)
-        if is_loopback_url(url):
-            yield _Place(provider, f"{variable} is set and {url} answers", models_url(provider, url))
+        yield _at_address(provider, f"{variable} is set", base_url_of(provider, env))
     yield from _local_places(env)
+
+
+def _at_address(provider: Provider, why: str, url: str, key: str = "") -> _Place:
+    if not is_loopback_url(url):
+        return _Place(provider, why)
+    # The user's own server may have other models than the provider.
+    return _Place(provider, f"{why}, for {url}", models_url(provider, url), key, gateway=True)
 
 
 def _local_places(env: Mapping[str, str]) -> Iterator[_Place]:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from agent_cli.kernel.decisions import Level, Verdict
 from agent_cli.kernel.events import Decider
-from agent_cli.kernel.rules import Rule, RuleList
+from agent_cli.kernel.rules import Rule, RuleList, names_tool
 from agent_cli.policy.path_globs import anchored, comparable, path_pattern
 from agent_cli.policy.secret_places import in_secret_place
 from agent_tools.base import Effect
@@ -247,7 +247,7 @@ class Matcher:
     def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
         if effect.kind == "run":
             return False
-        named = rule.covers(effect.kind) or rule.tool in (tool, tool_name(tool)) or _is_server(rule.tool, tool)
+        named = rule.covers(effect.kind) or rule.tool == tool_name(tool) or names_tool((rule.tool,), tool)
         if not named or rule.spec is None:
             return named
         if effect.kind in ("read", "write"):
@@ -293,11 +293,6 @@ class Matcher:
         return next((r for r in about if r.spec in (None, command.strip())), None)
 
 
-def _is_server(rule: str, tool: str) -> bool:
-    """Return True if a rule `mcp__server` covers a tool of that server."""
-    return rule.startswith("mcp__") and rule.count("__") == 1 and tool.startswith(f"{rule}__")
-
-
 def _domain_matches(rule: Rule, url: str) -> bool:
     """Return True if a rule covers the host of a URL, spelled as by `agent_tools.net.urls`.
 
@@ -321,10 +316,12 @@ def by_rule(text: str, level: Level, rule: Rule, *, final: bool = False) -> Verd
     return Verdict(text, level, f"{words[level]} {rule.text} ({rule.source}){why}", rule.text, "rule", final)
 
 
-def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> Verdict:
+def decide_path(
+    matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "", *, restricted: bool = False
+) -> Verdict:
     """Return the verdict on an effect other than a command: deny, protected, ask, allow, then the default.
 
-    tool: name of the tool; "" for the effect of a program.
+    tool: name of the tool; "" for the effect of a program. restricted: see `Policy`.
     """
     if effect.kind in ("read", "write"):
         effect = effect.replace(target=workspace.as_commands_see(effect.target))
@@ -333,9 +330,13 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
         return by_rule(target, Level.DENY, rule)
     if effect.kind in ("read", "write") and of_process(target):
         return _of_process(matcher, effect)
+    if restricted and effect.kind in ("read", "write"):
+        default = _default_verdict(workspace, effect, tool)
+        if default.level is not Level.ALLOW and not _is_inside(workspace, target):
+            return Verdict(target, Level.DENY, f"{effect.kind}s outside the workspace, which --restricted excludes")
     if effect.kind == "write":
         kind, what = protected(Path(target), matcher.paths, workspace.roots)
-        if kind and not any(_unlocks(rule, kind) for rule in matcher.all("allow", tool, effect)):
+        if kind and not any(not restricted and _unlocks(rule, kind) for rule in matcher.all("allow", tool, effect)):
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)

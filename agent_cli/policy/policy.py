@@ -117,6 +117,7 @@ class Policy:
     state: directory of this program's own state.
     answered: a user can answer a question, now or later.
     no_bypass: treat the mode bypassPermissions as default, wherever it is set.
+    restricted: nothing outside the workspace is read or written, and no rule allows writing protected files.
     """
 
     def __init__(
@@ -133,7 +134,9 @@ class Policy:
         state: Path | None = None,
         answered: bool = True,
         no_bypass: bool = False,
+        restricted: bool = False,
     ) -> None:
+        self._restricted = restricted
         self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
@@ -249,6 +252,15 @@ class Policy:
         if self._filter is None or self._filter_rules != self._rules:
             self._filter, self._filter_rules = SearchFilter(self._matcher(), self._workspace), [*self._rules]
         return self._filter(path)
+
+    def may_mention(self, path: Path, named: bool) -> bool:
+        """Return True if a message may contain a file outside the workspace: a rule allows its reading, or the user
+        named it and only its place speaks against that.
+        """
+        decision = self.decide("", [Effect("read", str(path))])
+        if decision.level is Level.ALLOW:
+            return named or decision.by == "rule"
+        return named and decision.level is Level.ASK and decision.by == "default" and not decision.final
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """Return the strictest decision over all effects of a call.
@@ -447,9 +459,8 @@ class Policy:
         if effect.kind == "run":
             # A command is evaluated as a command, no matter which tool runs it.
             return self._command(matcher, effect.target)
-        verdict = with_mode(
-            decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
-        )
+        found = decide_path(matcher, self._workspace, effect, tool, restricted=self._restricted)
+        verdict = with_mode(found, self.mode, effect.kind, self._workspace)
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, final=verdict.final)
 
     def _command(self, matcher: Matcher, command: str) -> Decision:

@@ -213,7 +213,17 @@ def test_a_check_that_another_program_fails_is_not_hidden_by_one_that_passes(roo
     (root / "bin" / "python3").write_text("#!/bin/sh\nexit 0\n")
     lines = ("pytest", "ruff check .", "python3 -m pytest tests")
     verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
-    assert verified == "`ruff check .`, `python3 -m pytest tests` passed"
+    assert verified == "`ruff check .`, `python3 -m pytest tests` passed; `pytest` failed (exit 1)"
+    lines = ("pytest -x tests/test_a.py", "ruff check .", "python3 -m pytest -q tests 2>&1 | tail -5")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`ruff check .`, `python3 -m pytest -q tests 2>&1 | tail -5` passed"
+
+
+def test_a_part_that_passes_does_not_hide_that_the_whole_failed(root: Path, tools: Path) -> None:
+    (root / "bin" / "pytest").write_text('#!/bin/sh\n[ "$1" = tests/test_b.py ]\n')
+    lines = ("pytest tests", "pytest tests/test_b.py")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`pytest tests/test_b.py` passed; `pytest tests` failed (exit 1)"
 
 
 def test_a_program_that_is_missing_is_no_failure_to_look_into(root: Path, tools: Path) -> None:

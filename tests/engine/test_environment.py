@@ -59,6 +59,7 @@ def changes(world: World) -> list[str]:
 
 def elsewhere(work: Path) -> None:
     git(work, "checkout", "-q", "-b", "other")
+    (work / "a.py").write_text("a = 2\n")
     (work / "b.py").write_text("b = 1\n")
     git(work, "add", ".")
     git(work, "commit", "-m", "second thoughts")
@@ -104,12 +105,12 @@ def during(world: World, number: int, act: Callable[[], Any]) -> None:
 def test_a_branch_that_others_change_is_told_before_the_next_request(work: Path) -> None:
     replies = [{"calls": [call("Read", file_path="a.py")]}, {"calls": [call("LS", path=".")]}, {"text": "Done."}]
     world = World(work, replies, environment=environment_of(work))
-    during(world, 1, lambda: elsewhere(work))
+    during(world, 2, lambda: elsewhere(work))
     world.turn()
     [told] = changes(world)
     assert "Branch: other (it was main)\nLast commit: " in told and "second thoughts" in told
-    assert "It has 1 changed file:\n?? c.py" in told
-    assert world.history.index(UserMessage(told)) == 3, "after the result of the first call"
+    assert "1 changed file:\n?? c.py\nChanged since you saw them: a.py. Read them again" in told
+    assert world.history.index(UserMessage(told)) == 5, "after the result of the second call"
 
 
 def test_what_the_model_does_itself_is_no_news(work: Path) -> None:
@@ -156,6 +157,8 @@ def test_a_compaction_restates_how_things_stand(work: Path) -> None:
         (work / f"f{number}.txt").write_text(f"file {number} has this line\n" * 110)
 
     def answer(number: int, request: Any) -> dict[str, Any]:
+        if number == 1:
+            (work / "f0.txt").write_text("something else\n")
         return {"calls": [call("Read", file_path=f"f{number}.txt")]} if number < 9 else {"text": "Done."}
 
     world = World(work, [], environment=environment_of(work))
@@ -166,6 +169,7 @@ def test_a_compaction_restates_how_things_stand(work: Path) -> None:
     assert (
         re.search(rf"<session_change>\nDate: 20\S+\n{re.escape(now)}", head) and " first\nPermission mode now:" in head
     )
+    assert "Changed since you saw them: f0.txt. Read" in head
 
 
 def test_model_and_mode_that_the_user_chooses_are_told_in_one_message(tmp_path: Path) -> None:

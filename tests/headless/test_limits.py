@@ -179,12 +179,27 @@ def test_the_time_limit_ends_a_silent_model(work: Path) -> None:
 
 
 def test_a_budget_that_could_not_hold_is_refused_at_the_start(work: Path) -> None:
-    with ModelServer([Reply(text="Ok.")]) as server:
+    refused = agent(
+        ["-p", "do it", "--max-budget-usd", "1", "--model", "openai/some-model"], work, {"OPENAI_API_KEY": "k"}
+    )
+    assert refused.returncode == 2
+    assert "The price of openai/some-model is not known" in refused.stderr
+    assert "--allow-unknown-cost" in refused.stderr
+
+
+def test_a_budget_holds_with_the_cost_that_a_gateway_reports(work: Path) -> None:
+    reported = Reply(calls=(Call("Read", {"file_path": "a.txt"}),), usage=Usage(input=12, output=7, cost=0.6))
+    with ModelServer([reported] * 2) as server:
+        stopped = served(work, server, "--max-budget-usd", "1", "--output-format", "json")
+    found = json.loads(stopped.stdout)
+    assert (stopped.returncode, found["subtype"], found["total_cost_usd"]) == (4, "error_max_budget_usd", 1.2)
+
+
+def test_a_gateway_that_reports_no_cost_ends_a_run_with_a_budget(work: Path) -> None:
+    with ModelServer([Reply(text="Ok."), Reply(text="Ok.")]) as server:
         refused = served(work, server, "--max-budget-usd", "1")
-        assert refused.returncode == 2
-        assert "The price of openai/some-model is not known" in refused.stderr
-        assert "--allow-unknown-cost" in refused.stderr
-        assert not server.requests
+        assert (refused.returncode, len(server.requests)) == (2, 1)
+        assert "reports no cost, and the price of openai/some-model is not known" in refused.stderr
         assert served(work, server, "--max-budget-usd", "1", "--allow-unknown-cost").returncode == 0
 
 

@@ -137,9 +137,8 @@ def test_names_of_other_programs_are_understood_and_disabled_tools_are_left_out(
         ('{"mcpServers": {"x": {}}}', "needs either a command or a url"),
         ('{"mcpServers": {"x__y": {"command": "true"}}}', "needs a name"),
         ('{"mcpServers": {"x": {"command": "true", "args": "no"}}}', "x.args: expected a list of text"),
-        ('{"mcpServers": {"x": {"command": "true", "wat": 1}}}', "wat is not a known key"),
         ('{"mcpServers": {"x": {"url": "ftp://here"}}}', "a url that is not http"),
-        ('{"mcpServers": {"x": {"comand": "true"}}}', "x: comand is not a known key; did you mean command?"),
+        ('{"mcpServers": {"x": {"comand": "true"}}}', "or a url; comand is not a known key; did you mean command?"),
         ('{"servers": {"x": {"command": "true"}}}', "agent: --mcp-config: servers: expected the key mcpServers"),
         ("nowhere.json", "No such file or directory"),
     ],
@@ -149,6 +148,28 @@ def test_a_bad_declaration_is_one_sentence(place: Path, text: str, words: str) -
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("scope", ["option", "project", "local"])
+def test_a_key_that_is_not_known_is_named_once_and_the_server_starts(place: Path, scope: str) -> None:
+    server = raw()
+    table = {**config("raw", server)["raw"], "wat": 1, "env": {"A": 1, "B": True}, "cwd": None, "autoStart": True}
+    command = ["-p", "go", "--model", script(place.parent / "s.toml", [{"text": "x"}]), "--output-format", "json"]
+    (place / ".git").mkdir()
+    if scope == "option":
+        command += ["--mcp-config", json.dumps({"mcpServers": {"raw": table}})]
+    else:
+        done = agent(["mcp", "add-json", "raw", json.dumps(table), "--scope", scope], place)
+        assert done.returncode == 0, done.stderr
+        assert "wat, autoStart is not a known key" in done.stderr
+        assert (place / {"project": ".mcp.json", "local": ".agentrc.local"}[scope]).exists()
+    done = agent(command, place)
+    assert done.returncode == 0, done.stderr
+    assert [(s["name"], s["status"]) for s in json.loads(done.stdout)["mcp_servers"]] == [("raw", "connected")]
+    assert done.stderr.count("is not a known key") == (scope == "option")
+    if scope != "option":
+        assert agent(["mcp", "remove", "raw", "--scope", scope], place).returncode == 0
+        assert "no MCP servers" in agent(["mcp", "list"], place).stdout
 
 
 def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path) -> None:

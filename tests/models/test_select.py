@@ -26,13 +26,13 @@ from agent_cli.models.resolve import (
     create_client,
     resolve,
 )
-from agent_cli.models.server_info import default_model, discover, probe_server
+from agent_cli.models.server_info import default_model, discover, offered_models
 
 KEYS = {variable: f"key-of-{p.name}" for p in PROVIDERS for variable in p.keys if variable != "ANTHROPIC_AUTH_TOKEN"}
 
 
-def nothing(url: str) -> str | None:
-    return None
+def nothing(url: str) -> list[str]:
+    return []
 
 
 @pytest.mark.parametrize(
@@ -272,13 +272,13 @@ def test_a_key_in_the_environment_chooses_the_model() -> None:
 
 
 def test_a_local_server_comes_after_the_keys() -> None:
-    found = discover({"GROQ_API_KEY": "k"}, lambda url: "m" if ":1234" in url else None)
+    found = discover({"GROQ_API_KEY": "k"}, lambda url: ["m"] if ":1234" in url else [])
     assert [name for name, _ in found] == ["groq/openai/gpt-oss-120b", "lm_studio/m"]
 
 
 def test_a_key_for_a_server_of_ones_own_takes_the_model_that_it_has() -> None:
     env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    assert default_model(env, lambda url, key="": f"m-{key}" if ":9/" in url else None) == "openai/m-k"
+    assert default_model(env, lambda url, key="": [f"m-{key}"] if ":9/" in url else []) == "openai/m-k"
 
 
 def test_a_gateway_is_asked_where_its_api_has_the_models_and_with_its_key(local: str) -> None:
@@ -287,21 +287,35 @@ def test_a_gateway_is_asked_where_its_api_has_the_models_and_with_its_key(local:
         assert default_model(env) == "anthropic/claude-here"
 
 
-def test_a_gateway_that_lists_nothing_is_named_and_not_the_lack_of_a_key(local: str) -> None:
-    env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": f"{local}/missing", "OLLAMA_HOST": "127.0.0.1:9"}
-    with pytest.raises(NoModelError) as caught:
-        default_model(env)
-    text = str(caught.value)
-    assert "ANTHROPIC_API_KEY is set" in text and f"{local}/missing/v1/models" in text and "--model" in text
-    assert "no key" not in text
+@pytest.mark.parametrize("path", ["missing", "empty", "html", "list"])
+def test_a_gateway_that_lists_no_models_gets_the_default_of_the_provider(local: str, path: str) -> None:
+    for key in ({"ANTHROPIC_API_KEY": "k"}, {"ANTHROPIC_AUTH_TOKEN": "k"}, {}):
+        env = {"ANTHROPIC_BASE_URL": f"{local}/{path}", "OLLAMA_HOST": "127.0.0.1:9", **key}
+        assert default_model(env) == default_model({"ANTHROPIC_API_KEY": "k"})
 
 
-def test_an_address_without_a_key_is_seen_and_a_model_asked_for() -> None:
-    with pytest.raises(NoModelError) as caught:
-        default_model({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, nothing)
-    text = str(caught.value)
-    assert "OPENAI_BASE_URL is set" in text and "--model openai/NAME" in text and "no key" not in text
-    assert resolve("openai/m", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).base_url == "http://127.0.0.1:9/v1"
+@pytest.mark.parametrize(
+    ("variable", "offered", "chosen"),
+    [
+        ("ANTHROPIC_BASE_URL", ["gpt-3.5-turbo", "claude-haiku-4-5", "claude-sonnet-4-5"], "claude-sonnet-4-5"),
+        ("ANTHROPIC_BASE_URL", ["gpt-4o", "anthropic/claude-haiku-4-5"], "anthropic/claude-haiku-4-5"),
+        ("ANTHROPIC_BASE_URL", ["qwen3:8b", "llama3"], "qwen3:8b"),
+        ("OPENAI_BASE_URL", ["claude-sonnet-4-5", "gpt-4o", "gpt-5.6"], "gpt-5.6"),
+        ("OPENAI_BASE_URL", ["claude-sonnet-4-5", "o3", "gpt-4o"], "o3"),
+    ],
+)
+def test_the_family_of_the_provider_comes_first_in_the_list_of_a_gateway(
+    variable: str, offered: list[str], chosen: str
+) -> None:
+    found = default_model({variable: "http://127.0.0.1:9"}, lambda url: offered if ":9" in url else [])
+    assert found.partition("/")[2] == chosen
+
+
+def test_an_address_without_a_key_gets_the_default_of_the_provider() -> None:
+    for url in ("http://127.0.0.1:9/v1", "https://models.example/v1"):
+        env = {"OPENAI_BASE_URL": url}
+        assert default_model(env, nothing) == default_model({"OPENAI_API_KEY": "k"}, nothing)
+        assert resolve(default_model(env, nothing), env=env).base_url == url
 
 
 def test_with_nothing_there_it_says_what_was_looked_for() -> None:
@@ -343,16 +357,16 @@ def local() -> Iterator[str]:
 
 
 def test_a_server_is_asked_for_its_first_chat_model(local: str) -> None:
-    assert probe_server(f"{local}/good") == "llama3"
+    assert offered_models(f"{local}/good") == ["llama3"]
     for path in ("empty", "html", "list", "missing"):
-        assert probe_server(f"{local}/{path}") is None
-    assert probe_server("https://localhost/v1") is None
+        assert offered_models(f"{local}/{path}") == []
+    assert offered_models("https://localhost/v1") == []
 
 
 def test_where_no_server_is_the_probe_gives_up_at_once() -> None:
     begun = time.monotonic()
-    assert probe_server("http://127.0.0.1:9/v1") is None
-    assert probe_server("http://10.255.255.1:9/v1") is None
+    assert offered_models("http://127.0.0.1:9/v1") == []
+    assert offered_models("http://10.255.255.1:9/v1") == []
     assert time.monotonic() - begun < 20
 
 
@@ -371,13 +385,8 @@ def test_two_resolutions_of_one_name_are_equal() -> None:
     assert one == two and isinstance(one, ResolvedModel) and one.api_key == Secret("key-of-openai")
 
 
-def test_an_address_without_a_key_is_asked_for_its_model_or_named_in_the_message() -> None:
+def test_an_address_without_a_key_is_asked_for_its_model() -> None:
     local = {"OPENAI_BASE_URL": "http://127.0.0.1:7777/v1"}
-    assert discover(local, lambda url, **key: "mine" if ":7777" in url else None) == [
-        ("openai/mine", "OPENAI_BASE_URL is set and http://127.0.0.1:7777/v1 answers")
+    assert discover(local, lambda url, **key: ["mine"] if ":7777" in url else []) == [
+        ("openai/mine", "OPENAI_BASE_URL is set, for http://127.0.0.1:7777/v1")
     ]
-    with pytest.raises(NoModelError, match=r"OPENAI_BASE_URL is set: name one with --model openai/NAME$"):
-        default_model(local, lambda url, **key: None)
-    remote = {"OPENAI_BASE_URL": "https://models.example/v1"}
-    with pytest.raises(NoModelError, match=r"--model openai/NAME, and its key in OPENAI_API_KEY$"):
-        default_model(remote, lambda url, **key: None)

@@ -306,6 +306,45 @@ def test_sources_of_a_marketplace_are_checked(tmp_path: Path) -> None:
             market.source(name)
 
 
+def test_plugin_root_is_put_before_names_and_not_before_paths(tmp_path: Path) -> None:
+    entries = [{"name": "a", "source": "tidy"}, {"name": "b", "source": "./plugins/tidy"}]
+    folder = marketplace_folder(tmp_path / "shop", *entries)
+    plugin_folder(folder / "plugins")
+    file = folder / ".claude-plugin/marketplace.json"
+    for root in ("./plugins", "plugins/"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "metadata": {"pluginRoot": root}}))
+        market = read_marketplace(folder)
+        assert {market.source(name).location for name in "ab"} == {str(folder / "plugins/tidy")}
+
+
+def test_the_words_of_other_programs_are_understood(work: Path) -> None:
+    shop = marketplace_folder(work.parent / "shop", {"name": "tidy", "source": "./tidy"})
+    plugin = plugin_folder(shop, oddity=1)
+    for path in (plugin, plugin / ".claude-plugin/plugin.json", plugin / ".claude-plugin"):
+        found = agent(["plugin", "validate", str(path)], work)
+        assert found.returncode == 0 and "/tidy:sweep" in found.stdout and "oddity: not known here" in found.stdout
+    assert "ours: 1 plugin" in agent(["plugin", "validate", str(shop)], work).stdout
+    assert agent(["plugin", "validate", str(work)], work).returncode == 1
+    ok(work, "marketplace", "add", str(shop))
+    done = agent(["plugin", "install", "tidy@ours", "--scope", "project", "--yes"], work)
+    assert done.returncode == 0 and "in every project" in done.stderr
+    assert "tidy" in ok(work, "ls")
+    ok(work, "uninstall", "tidy")
+    assert "tidy" not in ok(work, "list")
+
+
+def test_a_server_of_a_plugin_may_have_the_keys_of_other_programs(tmp_path: Path) -> None:
+    servers = {
+        "web": {"serverUrl": "http://127.0.0.1:9/mcp", "transport": "sse", "autoApprove": ["x"], "wat": 1},
+        "off": {"command": "true", "enabled": False, "env": {"N": 1}},
+    }
+    plugin = read_plugin(plugin_folder(tmp_path, mcpServers=servers), tmp_path / "data")
+    web, off = plugin.servers["plugin_tidy_web"], plugin.servers["plugin_tidy_off"]
+    assert (web.url, web.type, off.disabled, off.env["N"]) == ("http://127.0.0.1:9/mcp", "sse", True, "1")
+    assert any("wat is not a known key" in note for note in plugin.notes)
+    assert any("autoApprove allows nothing here" in note for note in plugin.notes)
+
+
 def test_metadata_of_a_marketplace_may_be_anything(tmp_path: Path) -> None:
     folder = marketplace_folder(tmp_path / "shop", {"name": "a", "source": "./a"})
     file = folder / ".claude-plugin/marketplace.json"

@@ -26,6 +26,25 @@ def test_adding_one_shows_what_it_brings_and_asks(work: Path, answer: str) -> No
     assert not (work / "ran").exists()
 
 
+def at_prompt_after(screen: Drawn, said: bytes) -> bool:
+    """Whether keys go to the application again, after a program in its place has said this."""
+    return b"\x1b[?2004h" in screen.raw.partition(said)[2]
+
+
+def test_a_session_adds_and_removes_one(work: Path) -> None:
+    folder = plugin_folder(work.parent)
+    model = script(work.parent / "s.toml", [{"text": "x"}])
+    with Drawn(["--model", model], work, columns=100) as screen:
+        screen.ready()
+        screen.line(f"/plugin install {folder}")
+        screen.wait("Trust this version of tidy?")
+        screen.type("y\r")
+        screen.until(lambda: at_prompt_after(screen, b"tidy was added"), "the prompt")
+        screen.line("/plugin uninstall tidy")
+        screen.until(lambda: at_prompt_after(screen, b"tidy was removed"), "the prompt")
+        screen.leave()
+
+
 def test_a_session_lists_it_runs_its_command_and_changes_the_style(work: Path) -> None:
     folder = plugin_folder(work.parent, description="Keeps things tidy.")
     replies = [{"text": "Swept.", "expect": "Sweep the floor with"}, {"text": "Short.", "expect": "five words"}]

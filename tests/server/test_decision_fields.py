@@ -26,6 +26,7 @@ CHANGE = edit(("line 1\n", "first\n"), ("line 18\n", "last\n"))
 READ = {"calls": [call("Read", file_path="long.txt")]}
 VALUES: dict[str, Any] = {
     "text": "mind the tabs", "rule": "RULE", "scope": "project", "mode": "acceptEdits", "hunks": [1],
+    "comments": [{"path": "long.txt", "line": 2, "text": "mind the tabs"}],
     "arguments": {"file_path": "long.txt", "content": "x"}, "answers": ["yes"], "plan": {"steps": ["one"]},
 }  # fmt: skip
 
@@ -103,6 +104,16 @@ def test_an_edit_has_the_call_asked_about_again(server: Served) -> None:
     server.decide(session, "approve", text="mind the tabs")
     assert server.until(session, "done")["answer"] == "Ok."
     assert (server.work / "edited.txt").read_text() == "b"
+
+
+def test_a_comment_on_a_line_is_sent_with_its_place(server: Served) -> None:
+    session, _ = waiting(server, READ, {"calls": [CHANGE]}, {"text": "Ok.", "expect": "On long.txt:2: why first?"})
+    wrong = server.decide(session, "reject", 422, comments=[{"path": "b.txt", "text": "x"}])
+    assert wrong["error"]["message"] == "comments: b.txt is not in this change."
+    server.decide(session, "reject", text="No.", comments=[{"path": "long.txt", "line": 2, "text": "why first?"}])
+    assert server.until(session, "done")["answer"] == "Ok."
+    [said] = [record["reason"] for record in records(server, session, "ApprovalResolved") if record.get("user")]
+    assert said == "No.\nOn long.txt:2: why first?"
 
 
 def test_a_rejection_applies_although_an_earlier_approval_changed_the_mode(server: Served) -> None:

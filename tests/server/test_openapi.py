@@ -36,7 +36,7 @@ def test_what_the_answers_hold_is_documented(server: Served) -> None:
     schemas = build_openapi()["components"]["schemas"]
     for row in ROUTES:
         if row.method == "GET" and row.answer is not None:
-            data = server.get(path_of(row.path, session))
+            data = server.get(path_of(row.path, session, server.project))
             assert data.keys() == schemas[row.answer.__name__]["properties"].keys(), row.path
 
 

@@ -129,8 +129,10 @@ def screens(events: list[Event]) -> str:
             rows, before = live.writer.take(), state
             state = f"[{live.view.doing} {live.received} {live.plan_touched} {live.writer.agents}]"
             shown += "".join(f"{row}\n" for row in (*rows, *[state] * (state != before)))
-        while (entry := live.details.next()) is not None:
-            shown += "\n".join(line.plain for line in entry.lines()) + "\n"
+        view = live.details.view()
+        for item in view.items if view is not None else ():
+            lines = item.detail(80) if item.detail is not None else ()
+            shown += "\n".join([f"{item.mark} {item.label}", *(f"  {line.plain}" for line in lines)]) + "\n"
     return "\n".join(line.rstrip() for line in shown.split("\n"))
 
 

@@ -130,6 +130,12 @@ class Served:
         assert answer.status == status, (answer.status, answer.raw)
         return answer.data
 
+    def change(self, session: str, **changes: Any) -> Any:
+        """Change something of a session."""
+        answer = self.request("PATCH", f"/v1/sessions/{session}", changes)
+        assert answer.status == 200, answer.raw
+        return answer.data
+
     @property
     def project(self) -> str:
         return str(self.get("/v1/projects")["projects"][0]["id"])
@@ -226,6 +232,6 @@ def write_script(work: Path, *replies: dict[str, Any], name: str = "s.toml") -> 
 NOBODY = "00000000-0000-4000-a000-000000000000"
 
 
-def path_of(template: str, session: str = NOBODY) -> str:
+def path_of(template: str, session: str = NOBODY, project: str = "none") -> str:
     """Return the path of a route for a session."""
-    return template.replace("{id}", session).replace("{session_id}", session)
+    return template.format(id=session, session_id=session, project=project, message=NOBODY)

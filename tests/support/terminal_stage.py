@@ -14,9 +14,9 @@ from prompt_toolkit.input.typeahead import clear_typeahead
 from rich.console import Console
 
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
+from agent_cli.kernel.runtime.completion import CommandEntry
 from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.shells.terminal.app.app import TerminalApp
-from agent_cli.shells.terminal.app.completion import CommandEntry
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.output import AtomicOutput
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
@@ -61,6 +61,8 @@ class IdleSession:
         self.items: tuple[TodoItem, ...] = ()
         self.paused = False
         self.modes = 0
+        self.proposal = ""
+        self.agreed: dict[str, str] = {}
         self.token = CancelToken()
         self.job: Callable[[str], None] = lambda text: None
         self._done = threading.Event()
@@ -125,6 +127,10 @@ class IdleSession:
     def next_mode(self) -> None:
         self.modes += 1
 
+    def take_back(self) -> int:
+        count, self.agreed = len(self.agreed), {}
+        return count
+
 
 class Stage:
     """The application while it runs on this thread; the story of a test runs on another."""
@@ -157,11 +163,12 @@ class Stage:
         looked.wait(0.1)
         return quiet.is_set()
 
-    def answer(self, key: str) -> None:
-        """Press a key that answers, and let the time pass in which more would make it a sentence."""
-        self.press(key)
-        self.until(lambda: self.live.questions.guard.held is not None)
-        self._until_handled()
+    def answer(self, *keys: str) -> None:
+        """Press keys, each in a read of its own and some time after the one before it."""
+        for key in keys:
+            self.now += 1.0
+            self.press(key)
+            self.rest()
         self.now += 1.0
 
     def until(self, holds: Callable[[], Any]) -> None:

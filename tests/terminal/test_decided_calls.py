@@ -115,7 +115,7 @@ def test_every_choice_of_hunks(tmp_path_factory: pytest.TempPathFactory, by_line
     hunks = tuple(at for at in (0, 1) if made[at])
     skipped = answers[:1] if answers[0] in "ad" else answers
     said = [
-        f"Of a.txt:{first}: {WORDS}" for answer, first in zip(skipped, ("1", "27"), strict=False) if answer == WORDS
+        f"On a.txt:{first}: {WORDS}" for answer, first in zip(skipped, ("1", "27"), strict=False) if answer == WORDS
     ]
     found = DecidedCall(tmp_path_factory.mktemp("w"), ask(put))
     found.check("approve" if hunks else "reject", "\n".join(said), hunks=hunks or (0, 1))

@@ -18,6 +18,7 @@ from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
 from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.policy.policy import Policy
+from agent_cli.shells.terminal.app.question_view import QuestionView
 from agent_cli.shells.terminal.dialogs import questions
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
@@ -199,7 +200,8 @@ def test_each_choice_has_a_key_that_is_bound_and_no_two_the_same(dialog: Dialog)
     names = [name for choice in dialog.choices for name in choice.names]
     assert len(set(keys)) == len(keys) and len(set(names)) == len(names)
     assert {key for key in keys if not key.isdecimal()} <= set(KEYS)
-    assert all(dialog.by_key(str(place)) is choice for place, choice in enumerate(dialog.listed[:9], 1))
+    view = QuestionView(dialog)
+    assert all(view.by_key(str(place)) is choice for place, choice in enumerate(dialog.listed[:9], 1))
     assert dialog.from_command or dialog.by_key(dialog.escape) is not None
     for choice in dialog.choices:
         assert dialog.by_key(choice.key) is choice
@@ -216,7 +218,9 @@ def test_the_plain_front_end_says_what_matters_and_explains_on_request() -> None
     asked, _, explained = lines.shown.partition("Allow? ")
     assert asked.startswith("? Run a command · Make a\n  touch a\n  deletes 2 files\n")
     assert "y yes · a always this session: touch a" in asked and "? explain" in asked
-    assert "a fact" not in asked and "a fact" in explained and "asks because it runs a command" in explained
+    assert "  a fact\n" not in asked and "  a fact\n" in explained
+    assert "asked, as no rule allows this command" in explained
+    assert "  a always this session: touch a: until this session ends" in explained
 
 
 def test_the_explanation_says_each_thing_once_and_names_no_hidden_key(tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ def test_the_explanation_says_each_thing_once_and_names_no_hidden_key(tmp_path: 
     explained = lines.shown.partition("Allow? ")[2].splitlines()
     assert sum("not known to be read-only" in line for line in explained) == 1
     assert not [line for line in explained if re.match(r"\s*[aAx]: ", line)]
-    assert any("trusting it: the project's own settings" in line for line in explained)
+    assert any("its own settings, hooks and commands also take effect" in line for line in explained)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +284,6 @@ def test_a_question_says_which_sub_agent_asks() -> None:
         seen.append(dialog)
         return decision("approve")
 
-    ask_approval(REQUEST, put, FILES, for_whom=asking.asked_for("c1"))
+    ask_approval(REQUEST, put, FILES, about=asking.asked_for("c1"))
     ask_approval(REQUEST, put, FILES)
     assert [dialog.about for dialog in seen] == ["for sub-agent explore: find the tests", ""]

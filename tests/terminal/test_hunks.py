@@ -139,10 +139,10 @@ def test_a_hunk_is_skipped_with_words(tmp_path: Path) -> None:
 
     answer = asked(True, SkippedHunk("not yet"), True)
     assert isinstance(answer, EditedCall) and answer.settled
-    assert answer.comment == "Of a.txt:13: not yet"
+    assert answer.comment == "On a.txt:13: not yet"
     assert "took 2 of the 3 parts" in answer.note and "-15" in answer.note
     assert asked(True, RemainingHunks(True)) == Approve()
-    assert asked(False, SkippedHunk("not yet"), False) == Reject("Of a.txt:13: not yet")
+    assert asked(False, SkippedHunk("not yet"), False) == Reject("On a.txt:13: not yet")
     assert asked(True, Defer()) == Defer()
 
 

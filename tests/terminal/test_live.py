@@ -8,7 +8,6 @@ from agent_cli.kernel.events import MessageAdded, TextDelta
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
-from agent_cli.shells.terminal.dialogs.model import Verbatim
 from tests.support.terminal_stage import REQUEST, Stage, asking, play
 
 
@@ -212,12 +211,12 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {})).replace(title=Verbatim("body")))
+        asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {})))
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)
         stage.settle()
         stage.live.bridge.emit(TextDelta("more"))
-        stage.until(lambda: "body" in stage.screen.drawn)
+        stage.until(lambda: "touch a" in stage.screen.drawn)
         screen = stage.live.app.renderer.last_rendered_screen
         assert screen is not None and screen.height <= rows
         for y in range(screen.height):

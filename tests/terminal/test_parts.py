@@ -15,8 +15,8 @@ from rich.console import Console
 
 from agent_cli.kernel.events import TextDelta, ToolProgress, Warned
 from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.runtime.completion import CommandEntry, FileNames, complete, fuzzy_matches
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
-from agent_cli.shells.terminal.app.completion import CommandEntry, FileNames, complete, fuzzy_matches
 from agent_cli.shells.terminal.app.input_line import MAX_ENTRIES, InputLine, Pastes, ProjectHistory
 from agent_cli.shells.terminal.app.layout import (
     key_rows,
@@ -200,8 +200,6 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
     assert queued == ["  3 more are queued", "  queued: d", "  queued: e", "  queued: f"]
     assert queue_lines(list("ab"), 40, 1) == [(("class:dim", "  2 messages are queued"),)]
     assert todo_lines([], 40) == queue_lines([], 40) == []
-    ((_, text),) = todo_lines(items, 80, paused=True)[0]
-    assert text == "  earlier plan, paused: 5 of 12 done (/todos shows it)"
 
 
 def test_a_line_that_fits_into_the_window_is_not_wrapped_for_the_indent_of_further_rows() -> None:

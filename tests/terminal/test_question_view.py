@@ -1,4 +1,4 @@
-"""The rows of an open question: what is asked and the choices always show; the rest folds, and can be seen."""
+"""The rows of an open question: what is asked and its choices always show; what is decided is whole, there or above."""
 
 from __future__ import annotations
 
@@ -58,94 +58,132 @@ EVERY = {
 }  # fmt: skip
 
 
-def rows(view: QuestionView, columns: int, room: int, window: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=columns, force_terminal=True, color_system="standard", soft_wrap=True)
-    found = view.rows(console, columns - 1, room, window)
+def rows(view: QuestionView, columns: int, room: int) -> list[str]:
+    """The rows as plain text, after what does not fit was written above them."""
+    console = screen(columns)
+    if not view.fits(console, columns - 1, room):
+        view.written = len(view.body(console, columns - 1))
+    found, at = view.rows(console, columns - 1, room)
     assert len(found) <= room
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in found]
     assert all(cells(row) <= columns - 1 for row in plain), plain
+    assert not view.choices or plain[at].startswith("❯ ") or room < 3
     return plain
 
 
-@pytest.mark.parametrize(("columns", "window"), [(80, 24), (40, 15), (120, 40)])
+def screen(columns: int) -> Console:
+    return Console(file=io.StringIO(), width=columns, force_terminal=True, color_system="standard", soft_wrap=True)
+
+
+def written(view: QuestionView, columns: int = 80) -> str:
+    return "\n".join(row.plain.rstrip() for row in view.to_write(screen(columns), columns - 1))
+
+
+@pytest.mark.parametrize(("columns", "window"), [(80, 24), (100, 32), (40, 15), (160, 45)])
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_asked_and_every_choice_show(name: str, columns: int, window: int) -> None:
     view = QuestionView(EVERY[name])
-    # The toolbar, a spare row, and a draft as long as it may be.
-    shown = rows(view, columns, window - 2 - max(1, window // 6), window)
-    assert shown[0].startswith(view.dialog.title.text[:20])
-    if len(view.dialog.listed) < window // 2:
-        for number, choice in enumerate(view.dialog.listed, 1):
-            words = choice.label.removeprefix("Yes, ")[1:12], choice.brief[:8] or choice.label
-            assert any(f"{number}. " in row and any(w in row for w in words) for row in shown), (number, shown)
-    assert any(row.startswith("❯ 1. ") for row in shown)
-    assert "Enter" in shown[-1] and "Esc " in shown[-1]
-    body = [row for row in shown if not re.match(r"[❯ ] +\d+\. ", row)]
-    assert len(body) >= 3 or not view.dialog.body, "something of what it is about"
+    shown = rows(view, columns, window - 3)
+    assert shown[0] == "─" * (columns - 1)
+    asked = (view.dialog.asks or view.dialog.title.text)[:20]
+    assert shown[1].startswith(asked)
+    if len(view.choices) < window // 2:
+        for choice in view.choices:
+            assert any(row[2:].startswith(f"{choice.key:<2} ") and choice.label[:8] in row for row in shown), shown
+    assert any(row.startswith("❯ ") for row in shown)
+    keys = view.keys(columns - 1, replying=False, away=False).plain
+    assert "Enter" in keys and "Esc " in keys and len(keys) < columns
 
 
 @pytest.mark.parametrize(("columns", "window"), [(80, 24), (40, 15)])
-def test_a_long_body_folds_in_the_middle_and_is_whole_on_request(columns: int, window: int) -> None:
-    view = QuestionView(EVERY["script"])
-    shown = rows(view, columns, window - 4, window)
-    text = "\n".join(shown)
-    assert "echo 0" in text and re.search(r"\.\.\. \d+ more lines? \(v views all\)", text) and " all · " in shown[-1]
-    whole = view.whole(Console(file=io.StringIO(), width=columns))
-    assert all(f"echo {n}\n" in whole for n in range(50)) and "the-last-words" in whole and "fact 3" in whole
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("long command", [LONG_SUFFIX]),
+        ("script", [*(f"echo {n}" for n in range(50)), "echo the-last-words"]),
+        ("edit", [f"{sign} {word} line {n}" for n in range(40) for sign, word in (("-", "old"), ("+", "new"))]),
+        ("plan", ["A plan", *(f"step {n} of it" for n in range(60)), "the end"]),
+        ("review", [f"f{n} (+1 -0)" for n in range(30)]),
+    ],
+)
+def test_what_does_not_fit_is_written_above_and_every_line_of_it_is_there(
+    name: str, lines: list[str], columns: int, window: int
+) -> None:
+    view = QuestionView(EVERY[name])
+    assert not view.fits(screen(columns), columns - 1, window - 3)
+    text = "".join(written(view, columns).split())
+    assert [line for line in lines if "".join(line.split()) not in text] == []
+    shown = rows(view, columns, window - 3)
+    assert "above" in shown[1] + shown[2] and "..." not in "".join(shown)
 
 
-def test_the_beginning_and_the_end_of_a_command_stay() -> None:
-    shown = "\n".join(rows(QuestionView(EVERY["long command"]), 80, 20, 24))
-    assert "rm -f a-file-with-a-long-name-00" in shown and "the-last-words" in shown
+def test_of_a_very_long_text_the_first_and_the_last_lines_are_written_and_a_key_shows_all() -> None:
+    view = QuestionView(command("\n".join(f"echo {n}" for n in range(1, 1_001))))
+    lines = written(view).split("\n")
+    assert lines[:2] == ["Run a command", "  echo 1"] and lines[-1] == "  echo 1000"
+    assert lines[301] == "  ... 600 lines are not shown here (v shows all) ..." and len(lines) == 402
+    rows(view, 80, 20)
+    assert "v show all" in view.keys(79, replying=False, away=False).plain
+    assert "echo 500\n" in view.whole(screen(80))
 
 
-def test_what_always_would_allow_is_readable_in_a_narrow_window() -> None:
-    name = "src/package/test_of_the_titles.py"
-    edit = EDIT.replace(summary=f"Edit {name} (+40 -40)", always=f"Edit(//w/{name})", keeps=True)
-    shown = rows(QuestionView(approval_dialog(edit, EditableCall("", {}))), 40, 12, 15)
-    assert "  3. Session: changes to …the_titles.py" in shown, shown
-    shown = rows(QuestionView(approval_dialog(edit, EditableCall("", {}))), 40, 15, 18)
-    text = "".join("".join(shown).split())
-    assert f"3.Session:changesto{name}" in text and f"4.Project:changesto{name}" in text, shown
-    shown = rows(QuestionView(approval_dialog(edit, EditableCall("", {}))), 40, 24, 30)
-    text = "".join("".join(shown).split())
-    assert f"3.Yes,alwaysthissession:changesto{name}" in text and name in text.partition("4.")[2], shown
-
-
-def test_a_short_body_is_never_folded() -> None:
+def test_a_short_command_is_in_the_question() -> None:
     view = QuestionView(EVERY["command"])
-    shown = rows(view, 80, 18, 24)
-    assert shown == [
-        "Run a command   · Do it",
+    assert rows(view, 80, 21) == [
+        "─" * 79,
+        "Run this command? · Do it",
+        "",
         "  python3 -m unittest -q 2>&1 | tail -20",
         "  deletes 2 files (4 bytes), 1 that git has no copy of · uses the network",
-        "❯ 1. Yes",
-        "  2. Yes, always this session: touch a",
-        "  3. Yes, always in this project, trusting it: touch a",
-        "  4. Yes, always this session, exactly: touch a b",
-        "  5. No",
-        "  Enter choose · Tab add a comment · e edit · ? explain · Esc no",
+        "",
+        "❯ y  Yes",
+        "  a  Yes, and ask no more about touch a",
+        "  n  No · Tab: say what to do instead",
     ]
+    keys = view.keys(79, replying=False, away=False).plain
+    assert keys == "  ↑↓ Enter · Tab add words · e edit · ? more · Esc no"
+
+
+def test_the_explanation_has_the_reasons_and_one_line_on_each_choice() -> None:
+    view = QuestionView(EVERY["command"])
+    view.explain()
+    shown = rows(view, 110, 21)
+    assert "  fact 3" in shown
+    assert "❯ y  Yes · this once" in shown
+    assert "  a  Yes, and ask no more about touch a · until this session ends; adds Bash(touch a)" in shown
+    assert any(row.startswith("  A  Yes, and never ask for it in this project · saved in .agentrc") for row in shown)
+    assert any(row.startswith("  x  Yes, and ask no more about exactly this command") for row in shown)
+    assert any(row.startswith("  n  No · the model learns it") for row in shown)
+    view.explain()
+    assert not any(row.startswith("  A  ") for row in rows(view, 110, 21))
 
 
 def test_trust_is_not_mentioned_where_the_project_is_trusted_already() -> None:
-    shown = rows(QuestionView(approval_dialog(REQUEST.replace(trusts=False), CHANGE)), 80, 18, 24)
-    assert "  3. Yes, always in this project: touch a" in shown
+    for trusts in (True, False):
+        view = QuestionView(approval_dialog(REQUEST.replace(trusts=trusts), CHANGE))
+        view.explain()
+        assert ("hooks and commands also take effect" in "".join(rows(view, 160, 40))) == trusts
 
 
-def test_of_a_small_change_in_a_low_window_the_changed_lines_show_and_not_those_around() -> None:
-    patch = "@@ -2,4 +2,4 @@\n \n \n def slug(title):\n-    return title.lower()\n+    return title.upper()"
-    edit = EDIT.replace(summary="Edit a.py (+1 -1)", preview=Diff("a.py", patch, 1, 1))
-    shown = "\n".join(rows(QuestionView(approval_dialog(edit, CHANGE)), 40, 11, 15))
-    assert "5 -    return title.lower()" in shown and "5 +    return title.upper()" in shown
+def test_commands_that_begin_alike_are_named_by_their_beginning() -> None:
+    for rule, name in (("Bash(python3 -m pytest:*)", "python3 -m pytest …"), ("Bash(make)", "make")):
+        shown = rows(QuestionView(approval_dialog(REQUEST.replace(always=rule), CHANGE)), 80, 21)
+        assert f"  a  Yes, and ask no more about {name}" in shown
 
 
-def test_an_edit_offers_all_edits_and_names_the_file_once() -> None:
-    shown = rows(QuestionView(EVERY["edit"]), 80, 20, 24)
-    assert shown[0] == "Edit a.py (+40 -40)" and "old line 0" in shown[1]
-    assert "  2. Yes, all edits this session (Shift-Tab)" in shown
-    assert "  3. Yes, always this session: changes to a.py" in shown
-    assert shown[-1] == "  Enter · Tab comment · h 2 hunks · ? explain · v all · Esc no"
+def test_an_edit_offers_further_edits_and_shows_its_hunks_as_a_key() -> None:
+    view = QuestionView(EVERY["edit"])
+    shown = rows(view, 80, 21)
+    assert shown[1] == "Make this change to a.py? · 80 lines above"
+    assert "  s  Yes, and make further edits without asking · Shift-Tab" in shown
+    assert "h review 2 hunks" in view.keys(79, replying=False, away=False).plain
+
+
+def test_the_list_is_dim_while_the_keys_go_elsewhere() -> None:
+    view = QuestionView(EVERY["command"])
+    for dim in ({"replying": True}, {"away": True}):
+        found, at = view.rows(screen(80), 79, 21, **dim)  # type: ignore[arg-type]
+        assert "\x1b[1m" not in found[at] and "\x1b[2m" in found[at]
 
 
 @pytest.mark.parametrize(("columns", "room"), [(20, 3), (20, 1), (24, 5), (10, 2)])
@@ -153,17 +191,8 @@ def test_in_a_tiny_window_the_choice_that_enter_takes_shows(columns: int, room: 
     for dialog in EVERY.values():
         view = QuestionView(dialog)
         view.move(-1)
-        shown = rows(view, columns, room, room + 3)
-        assert any(row.startswith("❯ ") for row in shown) or room == 1, shown
-        assert view.folded or len(shown) <= room
-
-
-def test_the_facts_show_in_place_where_they_fit() -> None:
-    console = Console(file=io.StringIO(), width=80, force_terminal=True)
-    view = QuestionView(EVERY["command"])
-    assert view.fits_explained(console, 79, 40) and not view.fits_explained(console, 79, 12)
-    view.explained = True
-    assert "  fact 3" in rows(view, 80, 36, 40)
+        shown = rows(view, columns, room)
+        assert any(row.startswith("❯ ") for row in shown) or room < 3, shown
 
 
 def test_nothing_in_a_question_steers_the_terminal() -> None:
@@ -173,6 +202,5 @@ def test_nothing_in_a_question_steers_the_terminal() -> None:
         question_dialog({"question": evil, "options": [{"label": evil, "description": evil}]}),
     ):
         view = QuestionView(dialog.replace(warnings=(evil,), about=evil))
-        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-        text = "".join(view.rows(console, 79, 30, 40))
+        text = "".join([*view.rows(screen(80), 79, 30)[0], written(view)])
         assert not re.search(r"\x1b(?!\[[0-9;]*m)|[\x07\x9b\u202e]", text), text

@@ -32,9 +32,11 @@ def test_one_blank_line_between_blocks_and_none_inside_a_list() -> None:
     ]  # fmt: skip
 
 
-def test_code_is_indented_by_two_blanks_and_neither_wrapped_nor_padded() -> None:
-    long = "x = " + "1 + " * 60 + "1"
-    assert plain(rendered(f"```python\n{long}\n\n\tif a:\n```", 40)) == [f"  {long}", "", "  \tif a:"]
+def test_code_is_indented_by_two_blanks_and_wrapped_at_spaces() -> None:
+    long = "x = " + "1 + " * 12 + "1"
+    assert plain(rendered(f"```python\n{long}\n\n\tif a:\n```", 40)) == [
+        "  x = 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + ", "    1 + 1 + 1 + 1 + 1", "", "  \tif a:",
+    ]  # fmt: skip
 
 
 def test_code_in_a_list_stands_below_its_item() -> None:

@@ -120,10 +120,13 @@ def test_plan_mode_is_entered_and_left(work: Path) -> None:
 @pytest.mark.parametrize("leave", ["/plan off", "/mode default", "/mode acceptEdits"])
 def test_however_plan_mode_is_left_the_model_is_told_once(work: Path, leave: str) -> None:
     session(work, "/plan", "go", leave, "more", "again", "/plan", "/mode default", "last", replies=[DONE] * 4)
-    told = [text.partition("\n\n")[2] or text for text in sent(work)]
+    texts = [text for text in sent(work) if not text.startswith("<session_change>")]
+    told = [text.partition("\n\n")[2] or text for text in texts]
     ended = "<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>"
     assert told[0].startswith("<plan_mode>\nPlan mode is on")
-    assert told[1:] == [ended, "more", "again", "last"]
+    modes = [text.split()[4] for text in told if text.startswith("<session_change>\nPermission mode now: ")]
+    assert modes == (["acceptEdits:", "default:"] if "acceptEdits" in leave else [])
+    assert [text for text in told[1:] if "Permission mode" not in text] == [ended, "more", "again", "last"]
 
 
 def test_the_diff_leaves_out_what_programs_write_for_themselves(work: Path) -> None:

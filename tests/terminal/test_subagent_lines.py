@@ -51,12 +51,13 @@ def test_helpers_side_by_side_have_a_line_each_and_their_steps_stand_behind_it()
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in transcript.writer.take()] == [
         "● Sub-agent find the parser · 1 call"
     ]
-    entries = [transcript.details.next(), transcript.details.next()]
-    shown = [[line.plain for line in entry.lines()] for entry in entries if entry is not None]
+    view = transcript.details.view()
+    assert view is not None
+    shown = [(item.label, [line.plain for line in item.detail(80)]) for item in view.items if item.detail is not None]
     assert shown == [
-        ["● Sub-agent find the tests", "  prompt: find the tests"],
-        ["● Sub-agent find the parser", "  prompt: find the parser", "  ● Grep def parse", "  ●   2 found",
-         "  It is in parser.py."],
+        ("Sub-agent find the parser", ["prompt: find the parser", "● Grep def parse", "●   2 found",
+                                       "It is in parser.py."]),
+        ("Sub-agent find the tests", ["prompt: find the tests"]),
     ]  # fmt: skip
 
 

@@ -149,24 +149,24 @@ def test_a_theme_of_ones_own_changes_some_colours(tmp_path: Path) -> None:
     folder = tmp_path / ".agent/themes"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text(
-        'base = "light"\nerror = "#ff0000"\nkeyword = "bold bright-blue"\nuser = "red on #eeeeee"\n'
+        'base = "light"\ndanger = "#ff0000"\nkeyword = "bold bright-blue"\nuser = "red on #eeeeee"\n'
     )
     mine = palette("mine", home=tmp_path)
     assert mine.apply("\x1b[31mx\x1b[95my\x1b[100mz") == ("\x1b[38;2;255;0;0mx\x1b[1;94my\x1b[48;2;238;238;238;31mz")
     assert mine.apply("\x1b[32mx") == palette("light").apply("\x1b[32mx")
-    assert palette("mine", depth=16, home=tmp_path).apply("\x1b[31mx\x1b[36my") == "\x1b[31mx\x1b[34my"
+    assert palette("mine", depth=16, home=tmp_path).apply("\x1b[31mx\x1b[33my") == "\x1b[31mx\x1b[35my"
     assert list(theme_names(tmp_path))[-1] == "mine"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('errror = "#ff0000"', "there is no colour 'errror'"),
-        ('error = "reddish"', 'error must be "#rrggbb" or a name'),
-        ('error = "#ff00"', 'error must be "#rrggbb" or a name'),
-        ("error = 3", 'error must be "#rrggbb" or a name'),
+        ('dangr = "#ff0000"', "there is no colour 'dangr'"),
+        ('danger = "reddish"', 'danger must be "#rrggbb" or a name'),
+        ('danger = "#ff00"', 'danger must be "#rrggbb" or a name'),
+        ("danger = 3", 'danger must be "#rrggbb" or a name'),
         ('base = "mine"', "base must be one of dark, light, contrast, colorblind"),
-        ("error = ", "cannot be read"),
+        ("danger = ", "cannot be read"),
     ],
 )
 def test_a_mistake_in_a_theme_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:

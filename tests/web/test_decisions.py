@@ -262,3 +262,25 @@ def test_a_question_names_the_sub_agent_and_its_task(browser: Browser, served: S
         press(reader.page, "Allow once")
         expect(reader.page.get_by_text("All done.")).to_be_visible()
     assert (served.work / "by-helper").exists()
+
+
+def test_comments_on_lines_reach_the_model_and_stand_in_the_transcript(browser: Browser, served: Served) -> None:
+    (served.work / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 61)))
+    edits = [{"old_string": "line 3\n", "new_string": "three\n"}, {"old_string": "line 40\n", "new_string": "forty\n"}]
+    change = {"calls": [call("Read", file_path="n.txt"), call("MultiEdit", file_path="n.txt", edits=edits)]}
+    heard = {"text": "As you say.", "expect": "On n.txt:40 (removed): keep the number"}
+    session = served.start([change, heard], "Change two lines")
+    with reading(browser, served, session=session) as reader:
+        page = reader.page
+        page.get_by_role("button", name="Comment on change 2").click()
+        page.get_by_label("Comment on n.txt, line 40").fill("keep the number")
+        page.get_by_role("checkbox", name="n.txt, change 2").uncheck()
+        assert reader.axe() == []
+        line = page.get_by_role("button", name="Comment on line 1", exact=True)
+        line.focus()
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("button", name="Comment on line 2", exact=True)).to_be_focused()
+        press(page, "Allow 1 of 2 changes")
+        expect(page.locator(".answer", has_text="As you say.")).to_be_visible()
+        decision = page.locator(".decision")
+        expect(decision).to_have_text("Allowed by owner, 1 of 2 changes: On n.txt:40 (removed): keep the number")

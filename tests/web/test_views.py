@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.scripts import bash, call
 from tests.support.session_logs import turn
-from tests.support.web_page import DESK, PHONE, PageUser, Served, press, reading, wait_until
+from tests.support.web_page import DESK, PHONE, PageUser, Served, press, reading, serving, wait_until
 
 OPTIONS = [{"label": "SQLite", "description": "No server"}, {"label": "PostgreSQL", "description": "As live"}]
 QUESTION = {"question": "Which database?", "header": "DB", "options": OPTIONS, "multiSelect": False}
@@ -256,3 +257,44 @@ def test_a_session_is_renamed_and_deleted(browser: Browser, served: Served) -> N
         expect(page.locator(".row-title", has_text="A better name")).to_have_count(0)
         expect(page.locator(".welcome")).to_be_visible()
     assert (served.work / "named").exists()
+
+
+def _menu(page: Page, choice: str) -> None:
+    page.get_by_role("button", name="More about this session").click()
+    page.get_by_role("dialog").get_by_role("button", name=choice).click()
+
+
+def test_a_session_is_copied_archived_and_found_by_its_messages(browser: Browser, served: Served) -> None:
+    session = served.start([{"text": "The albatross glides."}], "About birds", "done")
+    with reading(browser, served, session=session) as reader:
+        page = reader.page
+        page.get_by_label("Search sessions").fill("albatross")
+        expect(page.locator(".row-note")).to_contain_text("albatross")
+        page.get_by_label("Search sessions").fill("")
+        _menu(page, "Continue in a copy")
+        expect(page.get_by_text("This is the copy.")).to_be_visible()
+        expect(page.locator(".answer", has_text="The albatross glides.")).to_be_visible()
+        assert session not in page.url
+        served.until(page.url.rpartition("/")[2], "done")
+        _menu(page, "Archive")
+        expect(page.get_by_text("Archived. The filter")).to_be_visible()
+        expect(page.locator(".row-title", has_text="About birds")).to_have_count(1)
+        page.get_by_role("button", name="Archived 1").click()
+        expect(page.locator(".row-title")).to_have_text(["About birds"])
+        _menu(page, "Move out of the archive")
+        expect(page.get_by_text("No session matches.")).to_be_visible()
+
+
+def test_a_project_is_trusted_where_a_task_is_started(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        (served.work / ".agent/commands").mkdir(parents=True)
+        (served.work / ".agent/commands/ship.md").write_text("Ship it")
+        with reading(browser, served) as reader:
+            page = reader.page
+            page.get_by_role("button", name="New task").click()
+            page.get_by_role("button", name="See what it brings").click()
+            expect(page.get_by_text("commands: ship")).to_be_visible()
+            assert reader.axe() == []
+            page.get_by_role("button", name="Trust it").click()
+            expect(page.get_by_role("button", name="See what it brings")).to_be_hidden()
+        assert served.ask("/v1/projects")["projects"][0]["trusted"]

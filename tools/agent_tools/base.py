@@ -122,6 +122,8 @@ class Tool(ABC, Generic[A]):
     shows_file: ClassVar[bool] = False
     # Can show a file given only its path: compaction reads files again with it.
     reopens: ClassVar[bool] = False
+    # Only looks around; calls in a row are shown as one line that counts them, in these words.
+    explores: ClassVar[Literal["", "read", "search", "list"]] = ""
     # Changes files.
     changes_files: ClassVar[bool] = False
     # Replaces the whole content of a file.

@@ -177,6 +177,7 @@ class Read(Tool[ReadArgs]):
     paths = ("file_path",)
     example: ClassVar = {"file_path": "README.md"}
     file_argument = "file_path"
+    explores = "read"
     shows_file = True
     reopens = True
     result_size = "page"

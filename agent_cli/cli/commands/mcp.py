@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +15,9 @@ from agent_cli import Config, Layers, RunEnvironment, UsageError, find_environme
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup, check_choice, with_run_options
 from agent_cli.cli.help import examples, one_of
+from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
+from agent_cli.config.server_keys import read_server
 from agent_cli.console import echo, print_ignored, print_json, print_notice, print_warning, table
 from agent_cli.kernel.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.kernel.session.store import state_folder
@@ -32,6 +36,7 @@ from agent_cli.mcp.config import (
 from agent_cli.mcp.credentials import LoginStore, LoginStoreError, key_of
 from agent_cli.policy.trust import fingerprints, grant_trust, keep_trust
 from agent_tools.lazy import lazy_imports
+from agent_tools.record import DecodeError
 from agent_tools.text import counted, one_line, shorten
 
 if TYPE_CHECKING:
@@ -46,7 +51,9 @@ with lazy_imports():
     from agent_cli.mcp import manager  # the SDK, half a second
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
-_SCOPES = ("user", "project")
+_SCOPES = ("user", "project", "local")
+# Of a project, for one user.
+_LOCAL_FILE = ".agentrc.local"
 _TRANSPORTS = ("stdio", "http", "sse")
 Name = Annotated[
     str, typer.Argument(help="Name of the server.", metavar="NAME", autocompletion=completion.complete_servers)
@@ -55,7 +62,7 @@ Scope = Annotated[
     str,
     typer.Option("--scope", "-s", metavar="SCOPE", callback=check_choice(_SCOPES),
                  autocompletion=completion.one_of_choices(_SCOPES),
-                 help="Where to declare it: user (~/.agentrc) or project (.mcp.json)."),
+                 help="Where to declare it: user (~/.agentrc), project (.mcp.json), or local (.agentrc.local)."),
 ]  # fmt: skip
 ServerFiles = Annotated[
     list[str] | None,
@@ -176,13 +183,44 @@ def add_server(
         if transport in ("http", "sse"):
             raise UsageError(f"--transport {transport} needs a URL.")
         server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
+    return _add(name, server, scope)
+
+
+@app.command(
+    "add-json",
+    epilog=examples("""agent mcp add-json time '{"command": "uvx", "args": ["mcp-server-time"]}'"""),
+)
+def add_from_json(
+    name: Annotated[str, typer.Argument(help="Name of the new server.", metavar="NAME")],
+    declaration: Annotated[str, typer.Argument(help="Its declaration, as in .mcp.json; - reads it.", metavar="JSON")],
+    scope: Scope = "user",
+) -> int:
+    """Add a server that is declared in JSON, as in .mcp.json."""
+    text = sys.stdin.read() if declaration == "-" else declaration
+    try:
+        server, notes = read_server(name, decode_json(text, "the declaration"))
+    except (SettingsError, DecodeError) as error:
+        raise UsageError(f"Nothing was changed: {one_line(str(error))}.") from None
+    for note in notes:
+        print_notice(f"{name}: {note}")
+    return _add(name, server, scope)
+
+
+def _declared(run_env: RunEnvironment, name: str, server: McpServer, scope: str) -> DeclaredServer:
+    """Return a server as the file of a scope declares it."""
+    files = {"project": run_env.root / PROJECT_FILE, "local": run_env.root / _LOCAL_FILE}
+    path = files.get(scope, (run_env.home or run_env.root) / ".agentrc")
+    return DeclaredServer(name, server, str(path), "user" if scope == "user" else "project")
+
+
+def _add(name: str, server: McpServer, scope: str) -> int:
+    """Add a server to the file of a scope. Raises UsageError."""
     run_env = find_environment(os.environ)
-    path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
-    found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "user")
+    found = _declared(run_env, name, server, scope)
     if why := declaration_problem(found):
         raise UsageError(f"{why[0].upper()}{why[1:]}.")
     _change(run_env, found, server)
-    echo(f"Added {name} to {path}. To try it: agent mcp test {name}")
+    echo(f"Added {name} to {found.source}. To try it: agent mcp test {name}")
     return 0
 
 
@@ -190,8 +228,8 @@ def add_server(
 def remove_server(name: Name, scope: Scope = "user") -> int:
     """Remove a server and its approval."""
     run_env = find_environment(os.environ)
-    path = run_env.root / PROJECT_FILE if scope == "project" else (run_env.home or run_env.root) / ".agentrc"
-    found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "user")
+    found = _declared(run_env, name, McpServer(), scope)
+    path = found.source
     declared, _ = find_servers(Config(), run_env, read_settings(Config(), run_env))
     if scope == "user" and [f.source for f in declared if f.name == name] == [str(run_env.root / PROJECT_FILE)]:
         raise UsageError(
@@ -225,19 +263,20 @@ def _change(run_env: RunEnvironment, found: DeclaredServer, server: McpServer | 
     Raises UsageError.
     """
     root, state = run_env.root, state_folder(run_env.env)
+    change = change_json if found.source.endswith(".json") else change_toml
     try:
         if found.scope == "user":
             if run_env.home is None:
                 raise UsageError("There is no home folder for settings; use --scope project.")
-            change_toml(run_env.home / ".agentrc", found.name, server)
+            change_toml(Path(found.source), found.name, server)
         elif run_env.root == run_env.home:
             raise UsageError("Your home folder is not a project; use --scope user.")
         elif read_settings(Config(), run_env).trust.state == "plain":
-            change_json(root / PROJECT_FILE, found.name, server)
+            change(Path(found.source), found.name, server)
             # The project had no settings before, so trusting it covers only this change.
             grant_trust(root, state, fingerprints(root))
         else:
-            keep_trust(root, state, lambda: change_json(root / PROJECT_FILE, found.name, server))
+            keep_trust(root, state, lambda: change(Path(found.source), found.name, server))
     except McpEditError as error:
         raise UsageError(f"Nothing was changed: {error}.") from None
     approvals = approvals_of(run_env)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agent_cli import Config, Layers, RunEnvironment, UsageError, find_environment, read_settings
-from agent_cli.cli.app import AsJson, ListingGroup
+from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
-from agent_cli.console import echo, print_json, table
+from agent_cli.console import echo, print_json, print_notice, table
+from agent_cli.knowledge.plugins.install import FILE as MARKETPLACE
 from agent_cli.knowledge.plugins.install import (
     StagedPlugin,
     accept,
     add_marketplace,
     discard,
     marketplace,
+    read_marketplace,
     remove_marketplace,
     remove_plugin,
     stage_plugin,
     trust_plugin,
     update_source,
 )
-from agent_cli.knowledge.plugins.manifest import Plugin, PluginError, read_plugin
+from agent_cli.knowledge.plugins.manifest import MANIFEST, Plugin, PluginError, read_plugin
 from agent_cli.knowledge.plugins.store import PluginStore, fingerprint_folder, is_enabled
 from agent_tools.text import counted, one_line, shorten
 
@@ -34,6 +37,8 @@ app.add_typer(markets, name="marketplace", help="Add, list and remove marketplac
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")]
 Market = Annotated[str, typer.Argument(metavar="NAME", help="Name of the marketplace.")]
+# As other agents call them: plugins are the user's, in every project.
+Scope = Annotated[str, typer.Option("--scope", "-s", hidden=True, callback=check_choice(("user", "project", "local")))]
 
 
 def _open_store() -> tuple[RunEnvironment, PluginStore]:
@@ -72,8 +77,11 @@ def add_plugin(
         ),
     ],
     yes: Yes = False,
+    scope: Scope = "user",
 ) -> int:
     """Show the contents of a plugin, ask, and add it. Nothing in it runs before that."""
+    if scope != "user":
+        print_notice(f"--scope {scope}: plugins are added for you, in every project.")
     run_env, store = _open_store()
     _check_policy(run_env, source)
     return _install(store, source, run_env, yes=yes)
@@ -231,6 +239,7 @@ def update_plugins(
 def remove_one(
     name: Name,
     data: Annotated[bool, typer.Option("--data", help="Also delete the files that it created.")] = False,
+    scope: Scope = "user",
 ) -> int:
     """Remove a plugin and its files."""
     _, store = _open_store()
@@ -240,6 +249,28 @@ def remove_one(
     except OSError as error:
         raise UsageError(_as_sentence(error)) from None
     echo(f"{name} was removed.")
+    return 0
+
+
+@app.command("validate", epilog=examples("agent plugin validate ./my-plugin"))
+def validate_plugin(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder of a plugin or marketplace.")],
+) -> int:
+    """Show what a plugin or marketplace in a folder contains, and what has no effect. Exits with 1 for an error."""
+    # Also the manifest itself, or its folder.
+    below = next((n for n, file in enumerate(Path(path).parts) if file == Path(MANIFEST).parts[0]), None)
+    folder = Path(*Path(os.path.expanduser(path)).parts[:below])
+    try:
+        if market := os.path.lexists(folder / MARKETPLACE):
+            found = read_marketplace(folder)
+            echo(f"{found.name}: {counted(len(found.entries), 'plugin')}")
+            for note in found.notes:
+                echo(f"  not used: {one_line(note)}")
+        if not market or os.path.lexists(folder / MANIFEST):
+            _describe(read_plugin(folder, folder / "data", None, str(folder)), str(folder))
+    except (PluginError, OSError) as error:
+        echo(_as_sentence(error))
+        return 1
     return 0
 
 

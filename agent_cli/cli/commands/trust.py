@@ -12,7 +12,7 @@ from agent_cli import Config, RunEnvironment, UsageError, find_environment, read
 from agent_cli.cli.help import examples
 from agent_cli.config.prompts import workspace_root
 from agent_cli.console import echo, print_warning, table
-from agent_cli.kernel.runtime.environment import project_files, remember_trust
+from agent_cli.kernel.runtime.environment import project_files, remember_trust, trust_phrases
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.policy.trust import TrustStore
 from agent_tools.text import one_line
@@ -41,9 +41,8 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     layers = read_settings(Config(), run_env)
     trust = layers.trust
     echo(f"{one_line(str(run_env.root))}: {trust.label}")
-    phrases = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
-    for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.needs_trust):
-        echo(f"  {one_line(phrase)}")
+    for phrase in trust_phrases(layers):
+        echo(f"  {phrase}")
     if show or trust.trusted:
         return 0
     if why := remember_trust(run_env, files):

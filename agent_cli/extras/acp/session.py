@@ -36,6 +36,7 @@ from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_upd
 from agent_cli.kernel.engine.compaction.controls import context_used
 from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.pending import refuse_copy
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.session.history import exchanges_of, last_exchanges
 from agent_cli.kernel.session.pending_plans import claim_plan
@@ -45,7 +46,7 @@ from agent_cli.shells.terminal import commands as commands  # registers them
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.model import Dialog, TextInput
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
-from agent_cli.shells.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
+from agent_cli.shells.terminal.slash import ExitRequestedError, find_command, run_slash
 from agent_cli.shells.terminal.startup import ask_about_servers, ask_for_trust
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
@@ -59,7 +60,7 @@ _THREADS = "A session of an editor is a thread of its panel: open another one th
 class EditorSession(Dialogs):
     """One session. id: of the session on disk."""
 
-    has_menus, theme, keys = True, "", ()
+    has_menus, theme, keys, proposal = True, "", (), ""
 
     def __init__(self, client: EditorClient, config: Config, run_env: RunEnvironment) -> None:
         """Open or resume the session that the configuration names. Raises UsageError."""
@@ -333,7 +334,7 @@ class EditorSession(Dialogs):
             lambda dialog: self._put(dialog, call),
             self.agent.tool_context.workspace,
             self.agent.traits_of,
-            for_whom=shown.view.asked_for(request.call_id),
+            about=shown.view.asked_for(request.call_id),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

@@ -95,7 +95,7 @@ def _valid(text: str) -> str:
 
 
 _ANNOTATIONS: dict[Severity, str] = {"critical": "error", "high": "error", "medium": "warning", "low": "notice"}
-_FAILED = ("failed", "retryable", "limit", "interrupted", "unfinished", "differs")
+_FAILED = ("failed", "retryable", "limit", "interrupted", "unfinished", "differs", "unpriced")
 
 
 def annotations_report(record: RunRecord) -> str:

@@ -12,11 +12,13 @@ from typing import Any
 from starlette.requests import Request
 
 from agent_cli import MODES, ApprovalRequested, Config, QuestionAsked, UsageError, UserDecision, read_settings
+from agent_cli.extras.server.commands import check_command
 from agent_cli.extras.server.decisions import changes_plan, find_decision, question_binding
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import (
     checkpoints_of,
+    current_entry,
     session_environment,
     session_log,
     session_not_found,
@@ -27,17 +29,17 @@ from agent_cli.extras.server.schemas import (
     DecisionFields,
     EmptyBody,
     MessageBody,
-    RenameBody,
     StartBody,
     UndoBody,
 )
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
+from agent_cli.extras.server.uploads import check_uploads, claim_uploads
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
 from agent_cli.kernel.runtime.user_decision import take_decision
-from agent_cli.kernel.session import store
 from agent_cli.kernel.session.pending_plans import expired_words
+from agent_cli.kernel.session.store import archive_session
 from agent_cli.kernel.session.summary import first_words
 from agent_cli.undo.git_store import StoreError
 from agent_tools.process.child import CompletedChild, run_child
@@ -62,7 +64,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         why = f"There is no project {shorten(body.project, 40)} on this server. It has: {known}."
         raise RequestRefusedError(404, "project", why)
     folder = _folder_in(project.folder, body.folder)
-    _check_mode(hub, body.mode or "")
+    check_mode_allowed(hub, body.mode or "")
     budget = {"max_cost": body.budget.cost, "max_rounds": body.budget.rounds, "max_seconds": body.budget.seconds}
     config = Config(
         model=body.model or None,
@@ -74,8 +76,10 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     )
     session_id = new_uuid()
     cwd = folder
+    check_uploads(hub, body.uploads)
+    await asyncio.to_thread(lambda: check_command(hub, hub.run_env(folder), body.prompt))
     try:
-        await asyncio.to_thread(_check_model, hub, folder, config)
+        await asyncio.to_thread(check_session_model, hub, folder, config)
         if body.worktree:
             cwd = await _make_worktree(hub, folder, f"s{session_id[:8]}")
         root = hub.run_env(cwd).root
@@ -85,11 +89,12 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     spec = TaskSpec(
         session_id, str(cwd), str(root), str(project.folder), title, utc_stamp(), user, config, body.worktree
     )
-    first = new_entry("message", user, body.prompt)
+    first = new_entry("message", user, body.prompt, data=_with(body.uploads))
     try:
         task = hub.tasks.create(spec, first)
+        claim_uploads(hub, body.uploads, task)
     except OSError as error:
-        raise _storage_error(error) from None
+        raise storage_error(error) from None
     hub.pool.wake(task)
     return task
 
@@ -108,7 +113,8 @@ def _folder_in(project: Path, folder: str) -> Path:
     return path
 
 
-def _check_mode(hub: Hub, mode: str) -> None:
+def check_mode_allowed(hub: Hub, mode: str) -> None:
+    """Refuse a permission mode that does not exist, or that this server does not allow."""
     if mode and mode not in MODES:
         raise RequestRefusedError(400, "mode", f"mode: expected one of {', '.join(MODES)}.")
     if mode == "bypassPermissions":
@@ -120,7 +126,7 @@ def _check_mode(hub: Hub, mode: str) -> None:
             raise RequestRefusedError(403, "mode", str(error)) from None
 
 
-def _check_model(hub: Hub, folder: Path, config: Config) -> None:
+def check_session_model(hub: Hub, folder: Path, config: Config) -> None:
     """Raise UsageError if a session there would have no model to work with."""
     run_env = hub.run_env(folder)
     settings = read_settings(config, run_env).settings()
@@ -145,19 +151,11 @@ async def _make_worktree(hub: Hub, folder: Path, name: str) -> Path:
     return Path(done.out.decode("utf-8", "surrogateescape").strip())
 
 
-def _storage_error(error: OSError) -> RequestRefusedError:
+def storage_error(error: OSError) -> RequestRefusedError:
     return RequestRefusedError(507, "disk", f"This cannot be stored: {error.strerror or error}.")
 
 
-async def current_entry(hub: Hub, session_id: str) -> dict[str, Any]:
-    """Return a session as a list shows it."""
-    found = await asyncio.to_thread(hub.views.entry, session_id)
-    if found is None:
-        raise session_not_found(session_id)
-    return found
-
-
-def _find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
+def find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
     """Return the task of a session; make one for a session of another front end that is not open there."""
     log = session_log(hub, session_id)
     entry = hub.views.entry(session_id)
@@ -179,12 +177,12 @@ def _find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
     return hub.tasks.create(spec)
 
 
-def _store_entry(hub: Hub, task: ServerTask, entry: InboxEntry) -> None:
+def store_entry(hub: Hub, task: ServerTask, entry: InboxEntry) -> None:
     """Store what was asked for."""
     try:
         task.add(entry)
     except OSError as error:
-        raise _storage_error(error) from None
+        raise storage_error(error) from None
 
 
 async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[str, Any]:
@@ -193,10 +191,20 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     detail = await hub.detail(session_id)
     if detail is None:
         raise session_not_found(session_id)
-    task = _find_task(hub, session_id, user)
+    task = find_task(hub, session_id, user)
     running = session_id in hub.pool.running
-    entry = new_entry("message", user, body.text, body.how if running else "queue")
-    _store_entry(hub, task, entry)
+    text = body.whole()
+    if not text and not body.uploads:
+        raise RequestRefusedError(422, "body", "text: the message is empty.")
+    check_uploads(hub, body.uploads)
+    run_env = await asyncio.to_thread(session_environment, hub, session_id)
+    # Neither a command nor a file can join a running turn.
+    joins = not await asyncio.to_thread(check_command, hub, run_env, text) and not body.uploads
+    entry = new_entry("message", user, text, body.how if running and joins else "queue", _with(body.uploads))
+    claim_uploads(hub, body.uploads, task)
+    if detail["archived"]:
+        archive_session(session_log(hub, session_id), archived=False)
+    store_entry(hub, task, entry)
     if detail["state"] == "waiting":
         hub.notify_changed(session_id)  # it is sent after the turn that the decision resumes
     else:
@@ -204,41 +212,28 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     return {"id": entry.id}
 
 
-async def rename_session(hub: Hub, request: Request, body: RenameBody) -> dict[str, Any]:
-    """Give a session that is not at work a name."""
-    session_id = request.path_params["id"]
-    path = _idle_log(hub, session_id)
-    if why := await asyncio.to_thread(store.rename_session, path, one_line(body.name.strip())):
-        raise RequestRefusedError(409, "busy", why)
-    hub.notify_changed(session_id)
-    return await current_entry(hub, session_id)
+def _with(uploads: list[str]) -> dict[str, Any]:
+    """Return the data of a message that brings files."""
+    return {"uploads": uploads} if uploads else {}
 
 
-async def delete_session(hub: Hub, request: Request) -> dict[str, Any]:
-    """Delete a session that is not at work, with all its files; the files of the project stay."""
-    session_id = request.path_params["id"]
-    path = _idle_log(hub, session_id)
-    if why := await asyncio.to_thread(store.remove_session, path):
-        raise RequestRefusedError(409, "busy", why)
+async def take_back_message(hub: Hub, request: Request) -> dict[str, Any]:
+    """Take back a message that no turn has taken yet."""
+    session_id, message_id = request.path_params["id"], request.path_params["message"]
+    session_log(hub, session_id)
+    task = hub.views.task(session_id)
+    entries = task.open_entries() if task is not None else []
+    entry = next((each for each in entries if each.kind == "message" and each.id == message_id), None)
+    if task is None or entry is None:
+        raise RequestRefusedError(404, "message", "No such message waits in this session.")
+    if entry.how == "steer" and session_id in hub.pool.running:
+        raise RequestRefusedError(409, "sent", "The message is on its way to the model.")
     try:
-        hub.tasks.remove(session_id)
+        task.mark_done(message_id)
     except OSError as error:
-        raise _storage_error(error) from None
+        raise storage_error(error) from None
     hub.notify_changed(session_id)
-    return {"id": session_id}
-
-
-def _idle_log(hub: Hub, session_id: str) -> Path:
-    """Return the log of a session; refuse one that is at work here or open elsewhere."""
-    path = session_log(hub, session_id)
-    entry = hub.views.entry(session_id)
-    if entry is None:
-        raise session_not_found(session_id)
-    if session_id in hub.pool.running or session_id in hub.pool.queued:
-        raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
-    if entry["elsewhere"]:
-        raise RequestRefusedError(409, "busy", f"{entry['elsewhere']} Close it there first.")
-    return path
+    return {"id": message_id}
 
 
 async def interrupt_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
@@ -248,7 +243,7 @@ async def interrupt_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[st
     task = hub.views.task(session_id)
     entry = new_entry("interrupt", user)
     if task is not None and session_id in hub.pool.running:
-        _store_entry(hub, task, entry)
+        store_entry(hub, task, entry)
     elif task is not None and hub.pool.remove_queued(session_id):
         task.fail("Interrupted before it began.")
     else:
@@ -267,9 +262,9 @@ async def resume_turn(hub: Hub, request: Request, body: EmptyBody) -> dict[str, 
     ready = restored is not None and (restored.interrupted is not None or restored.waiting is not None)
     if session_id in hub.pool.running or not ready or detail["state"] == "waiting":
         raise RequestRefusedError(409, "idle", "There is nothing to resume: the last turn has ended, or runs.")
-    task = _find_task(hub, session_id, user)
+    task = find_task(hub, session_id, user)
     entry = new_entry("resume", user)
-    _store_entry(hub, task, entry)
+    store_entry(hub, task, entry)
     hub.pool.wake(task)
     return {"id": entry.id}
 
@@ -301,7 +296,7 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserDecision, token: A
     user = token.name
     # From here to the stored decision there is no await, so no other decision.
     path, task = await check_decision(hub, session_id, verdict, token)
-    _store_entry(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
+    store_entry(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
     left = sum("decided" not in item for item in hub.views.pending_items(path, task))
     if left:
         hub.notify_changed(session_id)
@@ -321,17 +316,17 @@ async def check_decision(
     asked = hub.views.question(path, verdict.call_id)
     if asked is None or session_id in hub.pool.running:
         raise await _already_closed(hub, session_id, verdict.call_id)
-    task = _find_task(hub, session_id, user)
+    task = find_task(hub, session_id, user)
     if (earlier := find_decision(asked, task.open_entries())) is not None:
         raise _already_decided(earlier[0].user, earlier[1].past)
     if question_binding(asked) != verdict.binding:
         raise RequestRefusedError(409, "changed", "The question has changed since you saw it: look at it again.")
-    _check_mode(hub, verdict.mode)
+    check_mode_allowed(hub, verdict.mode)
     if not token.may("start"):
         _check_only_decides(asked, verdict, token)
     items = hub.views.pending_items(path, task)
     if isinstance(asked, QuestionAsked) and any(i["expired"] for i in items if i["call_id"] == verdict.call_id):
-        _store_entry(hub, task, new_entry("expire", user))
+        store_entry(hub, task, new_entry("expire", user))
         hub.pool.wake(task)
         raise RequestRefusedError(409, "expired", _expiry_reason(hub, path))
     try:
@@ -389,7 +384,7 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
     session_log(hub, session_id)
     if session_id in hub.pool.running or session_id in hub.pool.queued:
         raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
-    task = _find_task(hub, session_id, user)
+    task = find_task(hub, session_id, user)
     root = (await asyncio.to_thread(session_environment, hub, session_id)).root
 
     def apply() -> tuple[dict[str, Any], int]:
@@ -417,11 +412,11 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
         raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
     names = [*made["restored"], *made["deleted"]]
     if body.conversation:
-        _store_entry(hub, task, new_entry("rewind", user, data={"messages": messages}))
+        store_entry(hub, task, new_entry("rewind", user, data={"messages": messages}))
         hub.pool.wake(task)
     elif names:
         note = f"<undo>\nThe user undid your changes to: {shorten(', '.join(names), 2_000)}\n</undo>"
-        _store_entry(hub, task, new_entry("note", user, note))
+        store_entry(hub, task, new_entry("note", user, note))
     with suppress(KeyError):
         hub.notify_changed(session_id)
     return made

@@ -28,8 +28,15 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli import UsageError
-from agent_cli.extras.server import actions, coding, queries, schemas
-from agent_cli.extras.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role
+from agent_cli.extras.server import actions, coding, commands, managing, queries, schemas, shipping, uploads
+from agent_cli.extras.server.guard import (
+    UPLOAD_PATH,
+    AccessTokenStore,
+    FailureLimit,
+    RequestGuard,
+    RequestRefusedError,
+    Role,
+)
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.notify import Notifier
 from agent_cli.kernel.session.store import write_crash_report
@@ -39,6 +46,7 @@ from agent_tools.record import Value
 from agent_tools.text import one_line
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
+_OTHER_ID = {"in": "path", "required": True, "schema": {"type": "string"}}
 # What any request can be answered with.
 _COMMON_ERRORS = (400, 401, 403, 405, 408, 413, 415, 421, 429, 503)
 _REASONS = {
@@ -71,19 +79,25 @@ class ApiRoute(Value):
 
 
 _STATES = {"type": "string", "enum": ["", *schemas.SessionState.__args__]}  # type: ignore[attr-defined]
-_SESSION = "/v1/sessions/{id}"
+_YES_OR_NO = {"type": "boolean"}
+_SESSION, _PROJECT = "/v1/sessions/{id}", "/v1/projects/{project}"
 _ERRORS = (404, 409, 422, 507)
 # fmt: off
 ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/v1/me", "read", "Name and role of the token.", queries.get_identity, schemas.TokenItem),
     ApiRoute("GET", "/v1/projects", "read", "The folders that work can be started in.", queries.list_projects,
              schemas.ProjectList),
+    ApiRoute("GET", _PROJECT + "/trust", "read", "Whether a project is trusted, and what it brings.",
+             managing.get_trust, schemas.ProjectTrust, errors=(404, 409)),
+    ApiRoute("POST", _PROJECT + "/trust", "start", "Trust a project, or stop trusting it.",
+             managing.set_trust, schemas.ProjectTrust, schemas.TrustBody, 200, _ERRORS),
     ApiRoute("GET", "/v1/models", "read", "The newest models that can be used here; with `all`, every one.",
              queries.list_models, schemas.ModelList, errors=(409,),
-             query={"project": {"type": "string"}, "all": {"type": "boolean"}}),
+             query={"project": {"type": "string"}, "all": _YES_OR_NO}),
     ApiRoute("GET", "/v1/sessions", "read", "List and search sessions, those that wait first.", queries.list_sessions,
              schemas.SessionPage,
              query={"state": _STATES, "project": {"type": "string"}, "query": {"type": "string"},
+                    "messages": _YES_OR_NO, "archived": _YES_OR_NO,
                     "limit": _NUMBER, "cursor": {"type": "string"}}),
     ApiRoute("POST", "/v1/sessions", "start", "Start a task; answers with its session at once.", actions.start_session,
              schemas.SessionItem, schemas.StartBody, 201, (404, 409, 422, 507)),
@@ -108,12 +122,27 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", _SESSION + "/export", "read", "The session as a document.", queries.export_session,
              errors=(404, 409), query={"format": {"type": "string", "enum": ["markdown", "html", "json"]}},
              media=("text/markdown", "text/html", "application/json")),
+    ApiRoute("POST", UPLOAD_PATH, "start", "Send a file for a message, as the body.", uploads.receive_upload,
+             schemas.UploadItem, None, 201, (422, 507), {"name": {"type": "string"}}),
+    ApiRoute("GET", "/v1/completions", "read", "Commands and files that the text of a message can become.",
+             commands.list_completions, schemas.CompletionList, errors=(404, 409),
+             query={"before": {"type": "string"}, "session": {"type": "string"}, "project": {"type": "string"}}),
+    ApiRoute("DELETE", _SESSION + "/messages/{message}", "start", "Cancel a queued message.",
+             actions.take_back_message, schemas.AcceptedAnswer, errors=(404, 409, 507)),
     ApiRoute("POST", _SESSION + "/messages", "start", "Send a message, now or after the turn.", actions.send_message,
              schemas.AcceptedAnswer, schemas.MessageBody, 202, _ERRORS),
-    ApiRoute("POST", _SESSION + "/rename", "start", "Give a session a name.", actions.rename_session,
-             schemas.SessionItem, schemas.RenameBody, 200, _ERRORS),
-    ApiRoute("DELETE", _SESSION, "start", "Delete a session; the project's files stay.", actions.delete_session,
+    ApiRoute("PATCH", _SESSION, "start", "Change the name, the model or the mode, archive it.",
+             managing.change_session, schemas.SessionItem, schemas.SessionChange, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/fork", "start", "Copy a session; answers with the copy.", managing.fork_session,
+             schemas.SessionItem, schemas.EmptyBody, 201, _ERRORS),
+    ApiRoute("DELETE", _SESSION, "start", "Delete a session; the project's files stay.", managing.delete_session,
              schemas.AcceptedAnswer, errors=(404, 409, 507)),
+    ApiRoute("GET", _SESSION + "/ship", "read", "The steps to ship changes, with their facts.", shipping.get_ship,
+             schemas.ShipSteps, errors=(404, 409)),
+    ApiRoute("POST", _SESSION + "/ship", "start", "Take an approved step.",
+             shipping.ship, schemas.ShipAnswer, schemas.ShipBody, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/ship/message", "start", "Let the model propose a message for the commit.",
+             shipping.propose, schemas.ProposedMessage, schemas.EmptyBody, 200, _ERRORS),
     ApiRoute("POST", _SESSION + "/interrupt", "start", "Stop the running turn.", actions.interrupt_turn,
              schemas.AcceptedAnswer, schemas.EmptyBody, 202, _ERRORS),
     ApiRoute("POST", _SESSION + "/resume", "start", "Continue a turn that was cut off.", actions.resume_turn,
@@ -219,7 +248,7 @@ def build_openapi() -> dict[str, Any]:
 
 def _operation(row: ApiRoute) -> dict[str, Any]:
     names = [part[1:-1] for part in row.path.split("/") if part.startswith("{")]
-    parameters = [_ID | {"name": name} for name in names]
+    parameters = [(_ID if name.endswith("id") else _OTHER_ID) | {"name": name} for name in names]
     parameters += [{"name": n, "in": "query", "required": False, "schema": s} for n, s in row.query.items()]
     if row.path.endswith("/events"):
         parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
@@ -233,6 +262,9 @@ def _operation(row: ApiRoute) -> dict[str, Any]:
         schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
         required = bool(row.body.model_json_schema().get("required"))
         made["requestBody"] = {"required": required, "content": {"application/json": {"schema": schema}}}
+    elif row.path == UPLOAD_PATH:
+        schema = {"type": "string", "format": "binary"}
+        made["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": schema}}}
     return made
 
 

@@ -171,6 +171,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
+UPLOAD_PATH = "/v1/uploads"
 MAX_BODY_BYTES = 1 << 20
 _MAX_DRAINED_BYTES, _DRAIN_SECONDS = 8 * MAX_BODY_BYTES, 2.0
 # Time limit for receiving a whole body.
@@ -218,7 +219,9 @@ class RequestGuard:
             if scope["path"].startswith(("/v1/", "/coding/")) and scope["path"] != "/v1/openapi.json":
                 token = self._authenticate(scope)
                 scope["state"] = {**scope.get("state", {}), "token": token, "valid": partial(self._tokens.holds, token)}
-                receive = await self._buffer_body(scope, receive)
+                # A file is read as it arrives, by its handler, which has limits of its own.
+                if scope["path"] != UPLOAD_PATH:
+                    receive = await self._buffer_body(scope, receive)
         except RequestRefusedError as refusal:
             await send_refusal(refusal, send_with_headers)
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import RunEnvironment, find_environment
+from agent_cli.extras.server.completer import Completer
 from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.streams import FileWatch
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
@@ -38,6 +39,7 @@ class Hub:
         self.pool = Pool(self.tasks, options.workers, env, self.notify_changed)
         self.views = Views(env, [ServedProject(folder) for folder in projects], self.tasks, self.pool)
         self.watch = FileWatch()
+        self.completer = Completer()
         self.listeners: set[asyncio.Queue[str]] = set()
         self.on_change: list[Callable[[str], None]] = []
         self._versions: Counter[str] = Counter()
@@ -51,7 +53,7 @@ class Hub:
 
     def is_ready(self, task: ServerTask) -> bool:
         """Return True if a worker has something to do; messages wait for the decisions that are missing."""
-        if any(entry.kind not in ("decision", "message", "note") for entry in task.open_entries()):
+        if any(entry.kind not in ("decision", "message", "note", "options") for entry in task.open_entries()):
             return True
         return all("decided" in item for item in self.views.pending_items(task.log(self.state), task))
 

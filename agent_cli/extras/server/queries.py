@@ -74,6 +74,14 @@ def session_not_found(session_id: str) -> RequestRefusedError:
     return RequestRefusedError(404, "session", f"There is no session {shorten(session_id, 40)} in these projects.")
 
 
+async def current_entry(hub: Hub, session_id: str) -> dict[str, Any]:
+    """Return a session as a list shows it."""
+    found = await asyncio.to_thread(hub.views.entry, session_id)
+    if found is None:
+        raise session_not_found(session_id)
+    return found
+
+
 async def get_identity(hub: Hub, request: Request) -> dict[str, Any]:
     token = token_of(request)
     return {"name": token.name, "role": token.role, "version": __version__}
@@ -81,14 +89,15 @@ async def get_identity(hub: Hub, request: Request) -> dict[str, Any]:
 
 async def list_projects(hub: Hub, request: Request) -> dict[str, Any]:
     def described(project: ServedProject) -> dict[str, Any]:
-        model, mode, trusted = "", "default", False
+        model, mode, trust = "", "default", ""
         with suppress(UsageError):
             layers = read_settings(Config(), hub.run_env(project.folder), [])
             settings = layers.settings()
-            model, mode, trusted = settings.model or "", settings.permissions.mode, layers.trust.trusted
+            model, mode, trust = settings.model or "", settings.permissions.mode, layers.trust.state
         return {
             "id": project.id, "name": project.name, "path": str(project.folder),
-            "branch": git_branch(project.folder), "git": (project.folder / ".git").exists(), "trusted": trusted,
+            "branch": git_branch(project.folder), "git": (project.folder / ".git").exists(),
+            "trusted": trust == "trusted", "needs_trust": trust in ("untrusted", "changed"),
             "model": model, "mode": mode,
         }  # fmt: skip
 
@@ -132,14 +141,18 @@ async def list_sessions(hub: Hub, request: Request) -> dict[str, Any]:
     limit, start = max(1, query_number(request, "limit", 50, _MAX_PAGE_SIZE)), _decode_cursor(query.get("cursor", ""))
     if state and state not in STATES:
         raise RequestRefusedError(400, "query", f"state: expected one of {', '.join(STATES)}.")
-    every = await asyncio.to_thread(hub.views.all_sessions)
-    found = [
-        s
-        for s in every
-        if (not state or s["state"] == state)
-        and (not project or s["project"] == project)
-        and all(w in f"{s['title']} {s['id']} {s['model']} {s['branch']}".lower() for w in words)
-    ]
+    archived, deep = query.get("archived") == "true", query.get("messages") == "true"
+
+    def search() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        every = hub.views.all_sessions()
+        some = [
+            each for each in every
+            if each["archived"] == archived
+            and (not state or each["state"] == state) and (not project or each["project"] == project)
+        ]  # fmt: skip
+        return every, hub.views.search(some, words, messages=deep) if words else some
+
+    every, found = await asyncio.to_thread(search)
     more = start + limit < len(found)
     return {
         "sessions": found[start : start + limit],

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from agent_cli import MODES
-from agent_cli.kernel.runtime.user_decision import DecisionWord
+from agent_cli.kernel.runtime.user_decision import DecisionWord, LineComment, with_comments
 
 LongText = Annotated[str, StringConstraints(max_length=400_000)]
 PromptText = Annotated[str, StringConstraints(min_length=1, max_length=400_000, pattern=r"\S")]
@@ -31,6 +31,22 @@ class TaskBudget(JsonBody):
     seconds: Annotated[float, Field(gt=0, le=1e7)] | None = None
 
 
+class CommentBody(JsonBody):
+    """A comment on a line of a change; on the whole file without `line`. side: "old" for a removed line."""
+
+    path: ProjectText
+    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+    line: Annotated[int, Field(ge=0, le=1 << 31)] = 0
+    side: Literal["new", "old"] = "new"
+
+    def value(self) -> LineComment:
+        return LineComment(self.path, self.text, self.line, self.side)
+
+
+Comments = Annotated[list[CommentBody], Field(max_length=500)]
+Uploads = Annotated[list[ShortText], Field(max_length=10)]
+
+
 class StartBody(JsonBody):
     """A task to start.
 
@@ -46,19 +62,48 @@ class StartBody(JsonBody):
     name: ShortText | None = None
     worktree: bool = False
     budget: TaskBudget = TaskBudget()
+    uploads: Uploads = []
 
 
 class MessageBody(JsonBody):
-    """A message. how: "steer" sends it to the running turn, "queue" after it."""
+    """A message. how: "steer" sends it to the running turn, "queue" after it.
 
-    text: PromptText
+    comments: on lines of the changes. uploads: IDs of the files that it brings.
+    """
+
+    text: LongText = ""
     how: Literal["steer", "queue"] = "queue"
+    comments: Comments = []
+    uploads: Uploads = []
+
+    def whole(self) -> str:
+        """Return the text with the comments; "" for nothing."""
+        return with_comments(self.text, (comment.value() for comment in self.comments))
 
 
-class RenameBody(JsonBody):
-    """A new name."""
+class SessionChange(JsonBody):
+    """What to change of a session. The mode counts at once, the model from the next message on."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")] | None = None
+    archived: bool | None = None
+    model: ShortText | None = None
+    mode: Annotated[str, Field(json_schema_extra={"enum": list(MODES)})] | None = None
+
+
+class TrustBody(JsonBody):
+    """Trust a project, or no longer. binding: of what it brings, as it was shown."""
+
+    trusted: bool
+    binding: ShortText = ""
+
+
+class ShipBody(JsonBody):
+    """An approved step. binding: of the step as it was shown. title, text: of a pull request; text of a commit."""
+
+    step: Literal["commit", "push", "pull_request"]
+    binding: ShortText
+    title: ShortText = ""
+    text: LongText = ""
 
 
 class EmptyBody(JsonBody):
@@ -66,8 +111,9 @@ class EmptyBody(JsonBody):
 
 
 class DecisionChoices(JsonBody):
-    """What a decision may have besides the verdict and the text; see docs/web.md for what takes which."""
+    """What a decision may have besides the verdict and the text; see docs/http-api.md for what takes which."""
 
+    comments: Comments = []
     rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
     scope: Literal["session", "project"] = "session"
     mode: ShortText = ""
@@ -79,7 +125,11 @@ class DecisionChoices(JsonBody):
     def fields(self) -> dict[str, Any]:
         """Return them as fields of a `UserDecision`."""
         found = {name: getattr(self, name) for name in DecisionChoices.model_fields}
-        return found | {"answers": tuple(self.answers), "hunks": None if self.hunks is None else tuple(self.hunks)}
+        return found | {
+            "answers": tuple(self.answers),
+            "hunks": None if self.hunks is None else tuple(self.hunks),
+            "comments": tuple(comment.value() for comment in self.comments),
+        }
 
 
 class DecisionFields(DecisionChoices):
@@ -104,7 +154,7 @@ class UndoBody(JsonBody):
 
 
 class CodingStart(JsonBody):
-    """A request to plan and then carry out, see docs/web.md."""
+    """A request to plan and then carry out, see docs/http-api.md."""
 
     query: PromptText
     project: ProjectText = ""
@@ -138,12 +188,15 @@ class TokenItem(BaseModel):
 
 
 class ProjectItem(BaseModel):
+    """A folder to work in. needs_trust: it brings settings or commands that are used only once it is trusted."""
+
     id: str
     name: str
     path: str
     branch: str
     git: bool
     trusted: bool
+    needs_trust: bool
     model: str
     mode: str
 
@@ -153,6 +206,15 @@ class ProjectList(BaseModel):
 
     projects: list[ProjectItem]
     modes: list[tuple[str, str]]
+
+
+class ProjectTrust(BaseModel):
+    """Whether a project is trusted, in words, and what it brings, a phrase each."""
+
+    trusted: bool
+    state: str
+    brings: list[str]
+    binding: str
 
 
 class ModelItem(BaseModel):
@@ -172,7 +234,7 @@ class ModelList(BaseModel):
 
 
 class SessionItem(BaseModel):
-    """A session in a list. facts: its project, branch and cost, in words."""
+    """A session in a list. facts: its project, branch and cost, in words. excerpt: the message that a search found."""
 
     id: str
     title: str
@@ -192,6 +254,8 @@ class SessionItem(BaseModel):
     elsewhere: str
     outcome: str
     error: str
+    archived: bool
+    excerpt: str
     facts: list[str]
 
 
@@ -242,7 +306,7 @@ class HistoryPage(BaseModel):
 
 
 class ViewPage(BaseModel):
-    """Entries of a session's view, see docs/web.md. first: key of the first of them."""
+    """Entries of a session's view, see docs/view-stream.md. first: key of the first of them."""
 
     first: int
     changes: list[dict[str, Any]]
@@ -265,6 +329,57 @@ class AcceptedAnswer(BaseModel):
     """The ID under which the request is stored."""
 
     id: str
+
+
+class ShipStep(BaseModel):
+    """A step to ship changes. why: it is not possible now. items: files or commits. subject, text: proposed words."""
+
+    step: Literal["commit", "push", "pull_request"]
+    title: str
+    why: str
+    items: list[str]
+    facts: list[str]
+    warnings: list[str]
+    subject: str
+    text: str
+    button: str
+    binding: str
+
+
+class ShipSteps(BaseModel):
+    steps: list[ShipStep]
+
+
+class ShipAnswer(BaseModel):
+    """What was done. url: of a pull request."""
+
+    done: str
+    url: str
+
+
+class ProposedMessage(BaseModel):
+    text: str
+
+
+class UploadItem(BaseModel):
+    """A file that a message can bring within a day."""
+
+    id: str
+    name: str
+    mime: str
+    size: int
+
+
+class CompletionItem(BaseModel):
+    """What the text from `start` to the cursor can become."""
+
+    text: str
+    help: str
+    start: int
+
+
+class CompletionList(BaseModel):
+    items: list[CompletionItem]
 
 
 class UndoPoints(BaseModel):

@@ -62,10 +62,12 @@ class InboxEntry(Value, tag="Entry"):
     """A request of a user.
 
     kind: "message", "decision", "interrupt", "resume" or "expire"; "rewind" goes back in the conversation, "note" tells
-    the model what was undone.
+    the model what the user did, "options" changes the model or the mode, "open" makes the session of a copy, "propose"
+    asks for a message of a commit.
     text: message or note; comment on a decision.
     how: "steer" sends a message to the running turn, "queue" after it.
-    data: `UserVerdict` of a decision; number of messages kept by a rewind.
+    data: `uploads` of a message, by ID; `UserVerdict` of a decision; number of messages kept by a rewind; `model` and
+        `mode` of options.
     """
 
     id: str
@@ -95,6 +97,16 @@ class ServerTask:
     def live(self) -> Path:
         """File of the answer being streamed."""
         return self.folder / "live.jsonl"
+
+    @property
+    def uploads(self) -> Path:
+        """Folder of the files that its messages bring."""
+        return self.folder / "uploads"
+
+    @property
+    def proposal(self) -> Path:
+        """File of the message that the model proposed for a commit."""
+        return self.folder / "proposal.json"
 
     @property
     def errors(self) -> Path:
@@ -143,6 +155,20 @@ class ServerTask:
         """Return the entries that were not carried out yet."""
         done = self.done_ids()
         return [entry for entry in self.entries() if entry.id not in done]
+
+    @property
+    def config(self) -> Config:
+        """The configuration of its next turn: as it was started, with the model and the mode that were chosen since."""
+        return self.spec.config.replace(**self.chosen)
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The model and the mode that were chosen since it was started."""
+        found: dict[str, str] = {}
+        for entry in self.entries():
+            if entry.kind == "options":
+                found |= entry.data
+        return found
 
     def mark_done(self, *ids: str) -> None:
         """Record that entries were carried out. Raises OSError."""

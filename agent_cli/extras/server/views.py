@@ -36,13 +36,14 @@ from agent_cli.kernel.runtime.pending import pending_of, saved_environment, sess
 from agent_cli.kernel.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
 from agent_cli.kernel.session.pending_items import has_expired
 from agent_cli.kernel.session.records import Restored
-from agent_cli.kernel.session.store import state_folder
+from agent_cli.kernel.session.search import contains_text
+from agent_cli.kernel.session.store import is_archived, state_folder
 from agent_cli.kernel.session.summary import SessionSummary, is_id, session_files, summarize_session
 from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
-from agent_tools.text import shorten
+from agent_tools.text import one_line, shorten
 
 T = TypeVar("T")
 # Time and size of a file.
@@ -121,6 +122,16 @@ class Views:
         listed = sorted(found.values(), key=lambda entry: str(entry["updated"]), reverse=True)
         return sorted(listed, key=lambda entry: min(STATES.index(entry["state"]), 3))
 
+    def search(self, sessions: list[dict[str, Any]], words: list[str], *, messages: bool) -> list[dict[str, Any]]:
+        """Return the sessions that have all the words, in lower case, in what a list shows, or in their messages."""
+        found = []
+        for each in sessions:
+            if all(word in f"{each['title']} {each['id']} {each['model']} {each['branch']}".lower() for word in words):
+                found.append(each)
+            elif messages and (path := self.session_log(each["id"])) and (excerpt := contains_text(path, words)):
+                found.append(each | {"excerpt": one_line(excerpt)})
+        return found
+
     def entry(self, session_id: str, path: Path | None = None) -> dict[str, Any] | None:
         """Return a session as a list shows it; None if there is none."""
         path = path or self.session_log(session_id)
@@ -148,8 +159,10 @@ class Views:
             "worktree": bool(task and task.spec.worktree),
             "branch": seen.branch if seen else "",
             "state": state,
-            "mode": (task.spec.config.mode or "") if task else "",
-            "model": (seen.model if seen else "") or ((task.spec.config.model or "") if task else ""),
+            "mode": (task.config.mode or "") if task else "",
+            "model": _shown_model(seen, task),
+            "archived": is_archived(path),
+            "excerpt": "",
             "created": task.spec.created if task else seen.created if seen else "",
             "updated": max(seen.updated if seen else "", task.spec.created if task else ""),
             "messages": seen.messages if seen else 0,
@@ -284,7 +297,7 @@ class Views:
         ]
         usage = restored.usage if restored is not None else None
         found = entry | {
-            "mode": turn["mode"] or entry["mode"],
+            "mode": (task.chosen.get("mode") if task is not None else "") or turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
             "plan": turn["plan"],
             "pending_items": [] if running else self.pending_items(path, task),
@@ -301,9 +314,15 @@ class Views:
         return found | {"head": head_facts(found, project), "usage_rows": usage_rows(found)}
 
     def counts(self, listed: list[dict[str, Any]]) -> dict[str, int]:
-        """Return how many sessions are in each state."""
-        counted = Counter(entry["state"] for entry in listed)
-        return {state: counted[state] for state in STATES}
+        """Return how many sessions are in each state, and how many are archived."""
+        counted = Counter("archived" if entry["archived"] else entry["state"] for entry in listed)
+        return {state: counted[state] for state in (*STATES, "archived")}
+
+
+def _shown_model(seen: SessionSummary | None, task: ServerTask | None) -> str:
+    """Return the model that a session used last, or will use if another was chosen since."""
+    chosen = task.chosen.get("model", "") if task is not None else ""
+    return chosen or (seen.model if seen else "") or ((task.spec.config.model or "") if task is not None else "")
 
 
 def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str, Any]:

@@ -40,10 +40,14 @@ from agent_cli import (
 )
 from agent_cli.console import echo, print_notice, print_warning
 from agent_cli.extras.server.decisions import find_decision
-from agent_cli.extras.server.tasks import InboxEntry, ServerTask
+from agent_cli.extras.server.proposal import propose_for_session
+from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
+from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
-from agent_cli.kernel.runtime.attachments import attach_mentioned
+from agent_cli.kernel.events import Warned
+from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.pending import project_store
+from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
 from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
@@ -51,8 +55,9 @@ from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_files import open_regular
+from agent_tools.fs.safe_files import open_regular, write_atomic
 from agent_tools.record import to_json
+from agent_tools.results import Media
 from agent_tools.text import one_line
 
 # Interval of checking the inbox while a turn runs.
@@ -109,11 +114,16 @@ class TaskWorker:
         restored = self._load_session()
         entries = self._open_entries(restored)
         waiting = restored.waiting if restored is not None else None
+        for entry in entries:
+            if entry.kind == "propose":
+                return lambda entry=entry: self._propose(entry)  # type: ignore[misc]
         if waiting is not None:
             return self._next_waiting_step(waiting, entries)
         for entry in entries:
             if entry.kind == "message":
                 return lambda entry=entry: self._send(entry)  # type: ignore[misc]
+            if entry.kind == "open":
+                return lambda entry=entry: self._open(entry)  # type: ignore[misc]
             if entry.kind == "rewind" and restored is not None:
                 return lambda entry=entry: self._rewind(entry)  # type: ignore[misc]
             if entry.kind == "resume" and restored is not None:
@@ -165,10 +175,14 @@ class TaskWorker:
 
     def _send(self, entry: InboxEntry) -> TurnResult | None:
         agent = self._open_agent()
+        self._take_options("model", "mode")
         for note in [e for e in self.task.open_entries() if e.kind == "note"]:
             agent.inbox.append(note.text)
             self.task.mark_done(note.id)
+        if self._run_command(agent, entry):
+            return None
         media = attach_mentioned(entry.text, agent.tool_context, agent.model.name)
+        text, files, more = self._with_uploads(agent, entry)
 
         def show(event: Event) -> None:
             if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage):
@@ -176,13 +190,70 @@ class TaskWorker:
             self._show(event)
 
         try:
-            return self._run_turn(lambda: agent.send(entry.text, show, media, entry.id))
+            return self._run_turn(lambda: agent.send(text, show, (*media, *more), entry.id, append=files))
         except ToolError as error:
             # The message cannot be expanded now or later.
             print_notice(one_line(str(error)))
             return None
         finally:
             self.task.mark_done(entry.id)
+
+    def _run_command(self, agent: Session, entry: InboxEntry) -> bool:
+        """Carry out a command of the session; return False if the message is none."""
+        if not is_slash(entry.text) or entry.text[1:].split(maxsplit=1)[:1] != ["compact"]:
+            return False
+        self.task.mark_done(entry.id)
+        if why := compact_session(agent, entry.text[1:].partition(" ")[2], self._show):
+            agent.record(Warned(why))
+        return True
+
+    def _with_uploads(self, agent: Session, entry: InboxEntry) -> tuple[str, str, list[Media]]:
+        """Return the text of a message, the texts that it brings, and its images. Raises UsageError."""
+        names, blocks, found = [], "", []
+        for upload_id in entry.data.get("uploads", ()):
+            try:
+                name, mime, data = take_upload(self.task, upload_id)
+            except (OSError, ValueError) as error:
+                raise UsageError(f"A file of the message cannot be read: {error}.") from None
+            names.append(name)
+            if mime.startswith("image/"):
+                takes = agent.tool_context.input_modalities
+                found.append(attach_bytes(data, name, agent.model.name, takes))
+            else:
+                quoted = name.replace('"', "'")
+                blocks += f'\n\n<file path="{quoted}" attached="true">\n{data.decode()}\n</file>'
+        text = "\n\n".join(filter(None, (entry.text, f"Attached: {', '.join(names)}" if names else "")))
+        return text, blocks, found
+
+    def _open(self, entry: InboxEntry) -> None:
+        self._open_agent()
+        self.task.mark_done(entry.id)
+
+    def _propose(self, entry: InboxEntry) -> None:
+        """Write a message for a commit of what the session changed."""
+        text, why = "", ""
+        try:
+            text = propose_for_session(self._open_agent())
+        except UsageError as error:
+            why = str(error)
+        answer = {"id": entry.id, "text": text, "why": why}
+        write_atomic(self.task.proposal, json.dumps(answer).encode("ascii"))
+        self.task.mark_done(entry.id)
+
+    def _take_options(self, *names: str) -> None:
+        """Change the model or the mode of the open session as the user chose."""
+        agent = self.agent
+        for entry in self.task.open_entries():
+            if entry.kind == "options" and agent is not None:
+                try:
+                    if "mode" in names and (mode := entry.data.get("mode")):
+                        agent.use_mode(mode)
+                    if "model" in names and (model := entry.data.get("model")):
+                        agent.use_model(model)
+                except UsageError as error:
+                    print_notice(one_line(str(error)))
+                if set(entry.data) <= set(names):
+                    self.task.mark_done(entry.id)
 
     def _resume(self, turn: WaitingTurn, *, pick_up: bool = False) -> TurnResult:
         agent = self._reopen_agent()
@@ -206,11 +277,19 @@ class TaskWorker:
         self.task.mark_done(entry.id)
 
     def _run_turn(self, run: Callable[[], TurnResult]) -> TurnResult:
+        assert self.agent is not None
+        policy = self.agent.policy
+        mode = policy.mode
         self._running.set()
         try:
             return run()
         finally:
             self._running.clear()
+            if policy.mode != mode:
+                # A decision changed it: it is that of the next turn, too.
+                entry = new_entry("options", "", data={"mode": policy.mode})
+                self.task.add(entry)
+                self.task.mark_done(entry.id)
             inbox = self.agent.inbox if self.agent is not None else []
             with self._lock:
                 for text in self._steering.values():
@@ -246,6 +325,9 @@ class TaskWorker:
             seen.add(entry.id)
             self.task.mark_done(entry.id)
             self.agent.interrupt()
+        elif entry.kind == "options" and "mode" in entry.data:
+            seen.add(entry.id)
+            self._take_options("mode")
         elif entry.kind == "message" and entry.how == "steer":
             seen.add(entry.id)
             with self._lock:
@@ -258,8 +340,10 @@ class TaskWorker:
             run_env = find_environment(self.env, self.spec.cwd)
             store = project_store(run_env)
             old = store.path(self.spec.session_id).is_file()
-            chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
-            config = self.spec.config.replace(on_ask="suspend", **chosen)
+            chosen: dict[str, Any] = {"session_id": self.spec.session_id}
+            if old:
+                chosen = {"resume": self.spec.session_id, "fork": False}
+            config = self.task.config.replace(on_ask="suspend", **chosen)
             self.agent = Session.open(config, run_env, self._answerers, print_warning)
         return self.agent
 
@@ -269,12 +353,13 @@ class TaskWorker:
             self.agent.close()
             self.agent = None
         run_env = find_environment(self.env, self.spec.cwd)
-        config = self.spec.config.replace(model=None, resume=self.spec.session_id)
+        config = self.spec.config.replace(model=None, resume=self.spec.session_id, fork=False)
         self.agent = Session.open(config, run_env, self._answerers, print_warning, as_saved="always")
         deps = self.agent.deps
         self.agent.deps = deps.replace(
             recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None
         )
+        self._take_options("mode")
         return self.agent
 
     def _answerers(self, on_ask: str) -> tuple[Approver, Asker]:

@@ -29,6 +29,7 @@ _MAX_OUTPUT_BYTES = 4 << 20
 _MAX_STATUS_LINES = 10
 _MAX_COMMITS = 5
 _MAX_NEW_COMMITS = 8
+_MAX_FILES = 20
 _MAX_LINE_CHARS = 80
 _LOG = ("--no-show-signature", "--format=%h %s")
 _MODE_WORDS: dict[Mode, tuple[str, str]] = {
@@ -71,20 +72,25 @@ class Environment:
 
     git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
     answered: somebody can approve calls.
-    small: the model is small; it is told nothing.
-    pending: lines for the next message, such as those of a resumed session.
+    small: the model is small; it is told nothing but what is pending.
+    pending: lines for the next message, such as those of a resumed session; `files` follow all others.
+    block: the environment, if a message has it and the system prompt does not.
     """
 
     def __init__(self, root: Path, git: Callable[[], guarded_git.GitRun], *, answered: bool, small: bool) -> None:
         self.root, self._git = root, git
         self._answered, self._small = answered, small
         self.pending: list[str] = []
+        self.block = ""
+        self.files: list[str] = []
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
 
-    def begin(self, model: str, mode: Mode) -> None:
-        """Note what the system prompt of a new session tells."""
+    def begin(self, model: str, mode: Mode, block: str = "") -> None:
+        """Note what the system prompt of a new session tells, or else its first message."""
+        self.block = block
+        self.pending += [block] if block else []
         self.told = self.told.replace(model=model, mode=mode)
 
     def resume(self, texts: Sequence[str]) -> None:
@@ -105,6 +111,8 @@ class Environment:
             last(r"^(?:Permission mode[^:\n]*:|The permission mode at the start is) (\w+)"),
         )
         self._news = True
+        if not environment_of(texts[-1]):
+            self.block = next(filter(None, map(environment_of, texts)), "").partition("\n</session_change>")[0]
 
     def look(self) -> None:
         """Notice a branch or commit that others have changed."""
@@ -117,17 +125,28 @@ class Environment:
         if not self._news:
             self.told = self.told.replace(branch=self._head[0], commit=self._head[1])
 
-    def changes(self, model: str = "", mode: Mode | None = None) -> list[str]:
+    def changes(
+        self, model: str = "", mode: Mode | None = None, changed: Callable[[], Sequence[str]] = tuple
+    ) -> list[str]:
         """Return the message about what is different since the model was last told; [] if nothing is.
 
         model: the one that the user has chosen; "" within a turn.
+        changed: returns the files that the model has seen and that have changed since.
         """
         self.look()
-        told, lines = self.told, self.pending
-        self.pending = []
-        if self._small:
-            return []
-        today, (branch, commit) = time.strftime("%Y-%m-%d"), self._head
+        lines, files = self.pending, self.files
+        self.pending, self.files = [], []
+        if not self._small:
+            known = self.told
+            lines += self._news_since(model, mode)
+            if not files and (known.branch, known.commit[:7]) != (self.told.branch, self.told.commit[:7]):
+                files = changed_line(changed())
+        lines += files
+        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+
+    def _news_since(self, model: str, mode: Mode | None) -> list[str]:
+        told, (branch, commit), today = self.told, self._head, time.strftime("%Y-%m-%d")
+        lines = []
         if model and told.date and today != told.date:
             lines.append(f"Date: {today}")
             told = told.replace(date=today)
@@ -143,7 +162,7 @@ class Environment:
             lines += [f"Permission mode now: {describe_mode(mode, answered=self._answered)}"] if told.mode else []
             told = told.replace(mode=mode)
         self.told = told
-        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+        return lines
 
     def _repository_changes(self) -> list[str]:
         """Return lines about the branch and the commits since those that the model knows, and changed files."""
@@ -171,8 +190,8 @@ class Environment:
             return []
         first = [f"Last commit: {newest[0]}"] if newest else []
         if not found:
-            return [*first, f"{last[:10]}, the last commit before, is not in its history, or HEAD is before it"]
-        more = [f"... and more since {last[:10]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:10]}"]
+            return [*first, f"{last[:7]}, the last commit before, is not in its history, or HEAD is before it"]
+        more = [f"... and more since {last[:7]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:7]}"]
         return [*first, *(f"  {line}" for line in found[1:_MAX_NEW_COMMITS]), *more]
 
     def _state(self, parts: Sequence[str] = ("status", "log")) -> list[str]:
@@ -194,14 +213,17 @@ class Environment:
                 found = self._git().run("cat-file", "blob", f"{self.told.commit}:{path}", seconds=_GIT_SECONDS)
                 yield found.decode()
 
-    def now(self, mode: Mode) -> str:
-        """Return how things stand now, for what replaces the beginning of a conversation."""
+    def now(self, mode: Mode, changed: Sequence[str]) -> str:
+        """Return how things stand now, for what replaces the beginning of a conversation. changed: as for `changes`."""
+        if self.block:
+            return "\n".join([self.for_subagent("", mode), *changed_line(changed)])
         lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
-        return "\n".join([*lines, f"Permission mode now: {describe_mode(mode, answered=self._answered)}"])
+        lines.append(f"Permission mode now: {describe_mode(mode, answered=self._answered)}")
+        return "\n".join([*lines, *changed_line(changed)])
 
     def for_subagent(self, system: str, mode: Mode) -> str:
         """Return the environment of a system prompt as things stand now."""
-        text = environment_of(system)
+        text = environment_of(system) or self.block
         if not text or self._small:
             return text
         state = (
@@ -212,6 +234,12 @@ class Environment:
         now = f"The permission mode is {describe_mode(mode, answered=self._answered)}"
         text = re.sub(rf"(?m)^(?:Permission mode at the start: |{MODE_AT_START}).*$", lambda _: now, text, count=1)
         return re.sub(rf"(?m){_DATE}", f"Today is {time.strftime('%Y-%m-%d')}.", text, count=1)
+
+
+def changed_line(names: Sequence[str], rest: str = "Read them again before you rely on them.") -> list[str]:
+    """Return the line about files that changed since the model saw them; [] for none."""
+    more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+    return [f"Changed since you saw them: {', '.join(names[:_MAX_FILES])}{more}. {rest}"] if names else []
 
 
 def environment_of(system: str) -> str:

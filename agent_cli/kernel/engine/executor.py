@@ -1,9 +1,11 @@
 """From calls to results: check, permit, run, finish; exactly one result per call, whatever happens.
 
-The calls of a round run in order. Those before the first that needs approval run at once. Then the user is asked about
-all that need it together, and they run, in order, when the last is decided; what changed since it was shown is asked
-again. If nobody can decide now, the turn is suspended and the open calls stay pending in the history. An unknown or
-malformed call becomes an error result that explains how to call the tool; a rejected one carries the reason given.
+The calls of a round run in order. Those before the first that needs approval run at once. A user who watches is asked
+about one call after the other, and each runs when it is allowed, before the next question, which may depend on it. In
+other front ends all are asked about together, and run, in order, when the last is decided; what changed since it was
+shown is asked again. If nobody can decide now, the turn is suspended and the open calls stay pending in the history. An
+unknown or malformed call becomes an error result that explains how to call the tool; a rejected one carries the reason
+given.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ with lazy_imports():
     from agent_cli.kernel.engine import subagents
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
+AFTER_REFUSAL = "Not run: the user refused a call before this one in the same answer and said what to do instead."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
 
 
@@ -76,6 +79,8 @@ class CallBatch:
         self._approvals = ApprovalRound(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
         self._shown = ShownCalls(turn)
+        # The questions that were announced, by call id.
+        self._requested: dict[str, ApprovalRequested] = {}
         self._prefetched: dict[str, PrefetchedCall | ParallelSubagent] = {}
         self._gate_note = ""
 
@@ -174,7 +179,11 @@ class CallBatch:
         self._prefetched = {**subagents.start_subagents(self.turn, group)}
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
-        """Ask the user about the calls that need it, then run in order what is decided."""
+        """Ask the user about the calls that need it, then run in order what is decided.
+
+        A user who watches decides on the first one; the others are announced.
+        """
+        one_by_one = self.turn.deps.attended
         batch = []
         for call in self.waiting:
             batch.append((yield from self._approvals.check(call)))
@@ -192,7 +201,8 @@ class CallBatch:
                 if self._already_decided(proposal, request):
                     decided.add(request.call_id)
                 else:
-                    request = self._shown.record_question(proposal, request)
+                    if not (one_by_one and requests.keys() - decided):
+                        request = self._shown.record_question(proposal, request)
                     if self._approvals.is_preapproved(request.call_id, request.effects) and not request.deferred:
                         edited.add(request.call_id)
                 requests[request.call_id] = request
@@ -207,7 +217,8 @@ class CallBatch:
                     failed = f"{failure} The call was not run."
                 return (yield from self._settle_call(CallError(failed)))
             else:
-                if request.call_id not in decided | edited:
+                if request.call_id not in decided | edited and self._requested.get(request.call_id) != request:
+                    self._requested[request.call_id] = request
                     yield request
         if requests.keys() - decided - edited:
             yield from checkpoint(self.turn)
@@ -234,6 +245,8 @@ class CallBatch:
                 # A hook has decided otherwise about the edited call.
                 yield request
                 yield approval_record(request, answer)
+            if one_by_one and not isinstance(answer, Defer):
+                break
         if any(isinstance(a, Defer) for a in answers.values()):
             return BatchOutcome(suspended="approval")
         return (yield from self._run_decided(requests, answers))
@@ -277,6 +290,10 @@ class CallBatch:
                 note = (f" {CONTINUE}" if answer.by == "default" else "") + self._approvals.note(call)
                 yield from refuse(self.turn, item, text, note, by=answer.by, last=last)
                 self.waiting.pop(0)
+                if answer.by == "person" and answer.reason and self.turn.deps.attended:
+                    # What the user wants instead may make these calls wrong.
+                    self.turn.skip_rest = AFTER_REFUSAL
+                    yield from self._skip_rest()
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, CallError):
                 if item.needs_approval and not self._shown.is_still_approved(item, requests[call.id]):

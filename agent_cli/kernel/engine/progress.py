@@ -21,7 +21,7 @@ from agent_cli.kernel.engine.types import PreparedCall
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.kernel.results import Cap, Check, Limits, Spent
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.lazy import lazy_imports
+from agent_tools.lazy import lazy_imports, lazy_pattern
 from agent_tools.results import CommandOutput, Note, TodoItem
 
 with lazy_imports():
@@ -106,6 +106,32 @@ def names_obstacle(text: str) -> bool:
     return re.search(_STOPS, re.sub(_CODE, " ", text)) is not None
 
 
+# Parts of a command that do not change what it checks.
+_IDLE_WORDS = lazy_pattern(r"2>&1|\|\s*(?:tail|head|cat|grep)\b.*|(?:^|(?<=\s))(?:python[\d.]* -m |-[qvx]+(?=\s|$))")
+
+
+def _covers(check: Check, other: Check) -> bool:
+    """Return True if a check that passed makes another one obsolete: it checks the same or more, with fewer words."""
+    words, others = (_IDLE_WORDS.sub(" ", each.command).split() for each in (check, other))
+    paths = [word.partition("::")[0] for word in others]
+
+    def within(word: str) -> bool:
+        return word in others or any(p == word or p.startswith(f"{word.rstrip('/')}/") for p in paths)
+
+    return check.passed and all(map(within, words))
+
+
+def _replaces(check: Check, other: Check, *, changed: bool) -> bool:
+    """Return True if nothing more needs to be said of an earlier check. changed: files were changed in between.
+
+    As long as nothing was changed, a part that passes says nothing of a whole that failed.
+    """
+    if other.command == check.command:
+        return True
+    same = bool({*other.programs} & {*check.programs})
+    return same and (changed or other.passed or not check.decided or _covers(check, other))
+
+
 _MAX_NAMED_CHECKS = 4
 
 
@@ -172,9 +198,8 @@ class CheckTracker:
         if check is None or (self.failed and not check.started):
             return
         kept = self.failed if self.changed_since else [other for other in self.ran if other.started]
-        programs = set(check.programs)
-        self.ran = [other for other in kept if not (set(other.programs) & programs or other.command == check.command)]
-        self.ran.append(check)
+        others = [other for other in kept if not _replaces(check, other, changed=self.changed_since)]
+        self.ran = [*others, check]
         self.changed_since = False
 
     def is_check(self, command: str) -> bool:
@@ -312,6 +337,10 @@ class Budget:
         self.rounds += spent.rounds - before.rounds
         self.tool_calls += spent.tool_calls - before.tool_calls
         self.cost += spent.cost - before.cost
+
+    def exclude(self, seconds: float) -> None:
+        """Stop the clock for the next seconds."""
+        self._waited += seconds
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -69,6 +69,8 @@ with lazy_imports():
 
 # Nesting limit for the arguments of a call; all later processing of them recurses.
 MAX_NESTING = 100
+# Seconds for which an overloaded provider is asked again while a user watches.
+PATIENCE_SECONDS = 600.0
 
 
 class _TextPieces(list[str]):
@@ -253,6 +255,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     failed: ModelError | CancelledError | None = None
     void: AssistantMessage | None = None
     turn.in_model_call = True
+    if turn.deps.attended and not turn.deps.fallbacks:
+        request = request.replace(patience=PATIENCE_SECONDS)
     stream = turn.client.stream(request, turn.deps.context.cancel)
     try:
         for chunk in stream:
@@ -274,7 +278,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 continue
             reached = not isinstance(chunk, Notice)
             if isinstance(chunk, Notice):
-                yield from _told(chunk)
+                yield from _told(turn, chunk)
                 continue
             if isinstance(chunk, Restarted):
                 void = (yield from _given_up(turn, draft)) or void
@@ -319,9 +323,11 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     return (yield from _finished(turn, draft, held, paid))
 
 
-def _told(notice: Notice) -> Iterator[Event]:
+def _told(turn: Turn, notice: Notice) -> Iterator[Event]:
     if notice.retry is not None:
         yield ModelRetry(*notice.retry, notice.wait)
+        # The user, who watches, ends a pause that is too long for them.
+        turn.budget.exclude(notice.wait if turn.deps.attended else 0.0)
     yield Warned(notice.text, notice.wait)
 
 
@@ -438,8 +444,10 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = Fal
 def _estimate_usage(turn: Turn, draft: AnswerDraft) -> Usage:
     """Estimate the usage of an answer that broke off before the provider reported it."""
     window = turn.deps.state.window
-    sent = measure.used_tokens(window, turn.options, turn.history)
-    return Usage(sent, measure.scaled(window, draft.tokens), estimated=True)
+    sent, report = measure.used_tokens(window, turn.options, turn.history), window.report
+    # The request begins as the last one did.
+    read = min(sent, report.input) if report is not None and report.cached else 0
+    return Usage(sent, measure.scaled(window, draft.tokens), cache_read=read, estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: ToolTable) -> AssistantMessage:

@@ -13,11 +13,10 @@ from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
-from agent_tools.text import one_line
+from agent_tools.results import Diff, Diffs
+from agent_tools.text import counted, one_line
 
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
-# Descriptions of grants that only repeat their rule.
-_REDUNDANT_GRANTS = ("exactly this command", "every change to", "every reading of")
 _RULE = re.compile(r"(\w+)\((.*)\)")
 
 
@@ -31,6 +30,32 @@ def approval_title(request: ApprovalRequested) -> str:
     kind, _, _ = request.summary.partition(": ")
     title = kind.replace("Run", "Run a command", 1) if runs_one_command(request) else request.summary
     return escape_lookalikes(title)
+
+
+_ALLOWS = {"read": "Let it read", "write": "Let it change", "fetch": "Let it fetch", "call": "Let it call"}
+
+
+def approval_question(request: ApprovalRequested) -> str:
+    """Return the question as a sentence."""
+    kind, _, _ = request.summary.partition(": ")
+    preview = request.preview
+    if runs_one_command(request):
+        text = kind.replace("Run", "Run this command", 1)
+    elif isinstance(preview, Diff):
+        verb = "Create" if preview.created else "Delete" if preview.deleted else "Make this change to"
+        text = f"{verb} {_relative(preview.path, request.cwd)}"
+    elif isinstance(preview, Diffs):
+        text = f"Make these changes to {counted(len(preview.files), 'file')}"
+    elif len(request.effects) == 1 and request.effects[0].kind in _ALLOWS and preview is None:
+        effect = request.effects[0]
+        text = f"{_ALLOWS[effect.kind]} {_relative(effect.target, request.cwd)}"
+    else:
+        text = f"Allow this: {request.summary}"
+    return f"{escape_lookalikes(one_line(text))}?"
+
+
+def _relative(path: str, cwd: str) -> str:
+    return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
 
 
 def described(request: ApprovalRequested) -> str:
@@ -50,33 +75,46 @@ def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
                 yield f"{verb} {escape_lookalikes(effect.target)}"
 
 
+_RUNS = re.compile(r"runs a command(?:: (.+?)( \(not known to be read-only\))?(?:: .*)?)?")
+_NEEDS_APPROVAL = re.compile(r"needs approval: (.*) \(runs a command.*\)")
+
+
+def why_asked(request: ApprovalRequested) -> str:
+    """Return why a call needs approval: what is missing, if what it does is nothing special."""
+    if found := _RUNS.fullmatch(request.reason):
+        name = found[1] or "this command"
+        return f"{name} is not known to be read-only, and no rule allows it" if found[2] else f"no rule allows {name}"
+    if request.reason == "changes a file":
+        return "changes to files need approval in this mode, and no rule allows this one"
+    return f"it {request.reason}"
+
+
 def call_facts(request: ApprovalRequested) -> Iterator[str]:
-    """Yield the facts that a user may ask for."""
-    yield f"asks because it {request.reason}"
-    yield from request.facts
+    """Yield why a call needs approval, and the facts that a user may ask for."""
+    yield f"asked, as {why_asked(request)}"
+    for fact in request.facts:
+        found = _NEEDS_APPROVAL.fullmatch(fact)
+        yield f"needs approval: {found[1]}" if found else fact
+    title = approval_question(request).rstrip("?").split()
     for effect in request.effects:
-        if effect.kind in ("read", "write"):
-            yield f"{_VERBS[effect.kind]} {effect.target}"
-    if request.always:
-        several = " and ".join(split_rules(request.always))
-        rule = f"the rule{'s' if several != request.always else ''} {several}"
-        means = "" if request.grants.startswith(_REDUNDANT_GRANTS) else f", which allows {request.grants}"
-        yield f"always this session: adds {rule}{means}"
-    if request.keeps:
-        yield "always in this project: saves that in .agentrc.local"
-        if request.trusts:
-            yield "trusting it: the project's own settings, hooks and commands take effect until they change"
-    if request.exact:
-        yield f"exactly: adds the rule {request.exact}"
+        name = _relative(effect.target, request.cwd)
+        if effect.kind in ("read", "write") and name not in title:
+            yield f"{_VERBS[effect.kind]} {name}"
 
 
 class LastingApproval(Value):
-    """An approval that holds for later calls, too. brief: its words in a narrow window."""
+    """An approval that holds for later calls, too.
+
+    words: in the question of a front end that names rules. brief: the same in a narrow window.
+    says: what a user would say, behind "Yes, and". why: where it is remembered, and what follows.
+    """
 
     key: str
     words: str
     brief: str
     decision: UserDecision
+    says: str = ""
+    why: str = ""
 
 
 def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
@@ -84,21 +122,34 @@ def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
     approve = UserDecision(request.call_id, "", "approve")
     if request.edits and not runs_one_command(request):
         words = "all edits this session"
-        yield LastingApproval("s", words, words, approve.replace(mode="acceptEdits"))
+        says, why = "make further edits without asking", "until this session ends, or Shift-Tab changes the mode"
+        yield LastingApproval("s", words, words, approve.replace(mode="acceptEdits"), says, why)
     if request.always:
-        rule = rule_label(request.always, request.cwd)
-        yield LastingApproval(
-            "a", f"always this session: {rule}", f"Session: {rule}", approve.replace(rule=request.always)
-        )
+        rule, name = rule_label(request.always, request.cwd), _plain_rules(request.always, request.cwd)
+        words, brief = f"always this session: {rule}", f"Session: {rule}"
+        several = " and ".join(split_rules(request.always))
+        says, why = f"ask no more about {name}", f"until this session ends; adds {several}"
+        yield LastingApproval("a", words, brief, approve.replace(rule=request.always), says, why)
     if request.keeps:
         rule = rule_label(request.always, request.cwd)
         words = f"always in this project{', trusting it' if request.trusts else ''}: {rule}"
         decision = approve.replace(rule=request.always, scope="project")
-        yield LastingApproval("A", words, f"Project: {rule}", decision)
+        trust = "; its own settings, hooks and commands also take effect until they change" if request.trusts else ""
+        why = f"saved in .agentrc.local{trust}"
+        yield LastingApproval("A", words, f"Project: {rule}", decision, "never ask for it in this project", why)
     if request.exact:
         rule = rule_label(request.exact, request.cwd)
         words, brief = f"always this session, exactly: {rule}", f"Session, exactly: {rule}"
-        yield LastingApproval("x", words, brief, approve.replace(rule=request.exact))
+        says, why = "ask no more about exactly this command", f"until this session ends; adds {request.exact}"
+        yield LastingApproval("x", words, brief, approve.replace(rule=request.exact), says, why)
+
+
+def _plain_rules(rules: str, cwd: str) -> str:
+    """Return what rules allow as a user would name it: "pytest …" for commands that begin so."""
+    return ", ".join(
+        label.removesuffix(":*") + " …" if label.endswith(":*") else label
+        for label in (_label_rule(rule, cwd) for rule in split_rules(rules))
+    )
 
 
 def rule_label(rules: str, cwd: str) -> str:

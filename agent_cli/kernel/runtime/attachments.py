@@ -35,16 +35,28 @@ def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media
     return attach_images(paths, context.workspace, model, context.input_modalities, "")
 
 
-def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
+def attach_bytes(data: bytes, name: str, model: str, takes: frozenset[MediaKind], named: str = "") -> Media:
+    """Return an image as an attachment. Raises UsageError if it is none, or the model does not accept it."""
+    _check_accepted(model, takes, named)
+    try:
+        image = images.sniff(data)
+        if image is None:
+            raise UsageError(f"{named}{name} is not an image.")
+        return images.show_image(data, image, name)[0]
+    except ToolError as error:
+        raise UsageError(f"{named}{error}") from None
+
+
+def _check_accepted(model: str, takes: frozenset[MediaKind], named: str) -> None:
     if "image" not in takes:
         raise UsageError(
             f'{named}{model} is not known to accept images. Choose a model that does, or set model_takes = ["image"].'
         )
+
+
+def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
+    _check_accepted(model, takes, named)
     try:
-        data = workspace.read(workspace.resolve(path))
-        image = images.sniff(data)
-        if image is None:
-            raise UsageError(f"{named}{one_line(path)} is not an image.")
-        return images.show_image(data, image, one_line(path))[0]
+        return attach_bytes(workspace.read(workspace.resolve(path)), one_line(path), model, takes, named)
     except ToolError as error:
         raise UsageError(f"{named}{error}") from None

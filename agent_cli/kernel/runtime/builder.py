@@ -5,6 +5,7 @@ Nothing here prints or decides how a run looks; the front ends do. User errors a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,12 @@ from agent_cli.kernel.runtime.session_log import (
     session_origin,
     session_recorder,
 )
-from agent_cli.kernel.runtime.system_prompt import PromptFacts, system_prompt, working_files
+from agent_cli.kernel.runtime.system_prompt import (
+    PromptFacts,
+    environment_block,
+    system_prompt,
+    working_files,
+)
 from agent_cli.kernel.runtime.tools import (
     choose_tools,
     make_context,
@@ -56,7 +62,7 @@ from agent_cli.kernel.runtime.tools import (
     tool_specs,
     warn_unknown_rules,
 )
-from agent_cli.kernel.session.files import results_folder
+from agent_cli.kernel.session.files import projects_folder, results_folder
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder, write_crash_report
@@ -193,6 +199,7 @@ class SessionBuild:
             workspace, settings, layers, run_env, answered=self.answered, small_model=self.small,
             extensions=self.added.offered(),
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
+            restricted=self.config.restricted,
         )  # fmt: skip
         self.attached = (
             attachments.attach_images(
@@ -212,6 +219,7 @@ class SessionBuild:
         chosen = choose_tools(
             self.settings, self.layers.rules, self.context, self.restored, self.added.tools, self.embedded.tools,
             model=self.chosen.resolved.name, answered=self.can_ask, small=self.small,
+            restricted=self.config.restricted,
         )  # fmt: skip
         warn_unknown_rules(self.layers.rules, [*self.added.tools, *self.embedded.tools], self.warn)
         self.requested = requested_tools(chosen, self.settings, self.layers.rules, self.restored, small=self.small)
@@ -238,7 +246,7 @@ class SessionBuild:
         )
         self.header = make_header(
             self.config, self.run_env, self.chosen.resolved, self.offered, restored,
-            lambda: system_prompt(facts, settings, self.memory),  # made only where it is needed
+            lambda: system_prompt(facts, settings, self.memory, alone=self.config.shared_prompt),  # made where needed
             answered=self.can_ask, small=self.small,
         )  # fmt: skip
         if self.log is not None and restored is not None and restored.rebuilt:
@@ -253,7 +261,8 @@ class SessionBuild:
                 self.environment, self.header, restored, context, answered=self.can_ask
             )
         else:
-            self.environment.begin(self.chosen.resolved.name, settings.permissions.mode)
+            block = environment_block(facts, settings) if self.config.shared_prompt else ""
+            self.environment.begin(self.chosen.resolved.name, settings.permissions.mode, block)
 
     def open_model(self) -> None:
         """Open the client of the model, or that of a recording."""
@@ -274,9 +283,19 @@ class SessionBuild:
         """Begin the transcript that hooks and hosts read, and the IDs of messages, where they are wanted."""
         wanted = self.layers.active_hooks(self.settings) or self.embedded.hooks or self.added.has_hooks
         wanted = wanted or self.settings.transcript == "claude" or self.config.hosted
+        # Usage counters, log viewers and benchmarks read it where Claude Code is in use.
+        readers = projects_folder(self.run_env.env, self.run_env.home)
+        wanted = wanted or (not self.attended and os.path.isdir(readers))  # noqa: PTH112 - costs pathlib
         if self.log is not None and wanted:
             self.transcript = transcripts.make_transcript(
-                self.config, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
+                self.config,
+                self.settings,
+                self.run_env,
+                self.header,
+                self.log,
+                self.warn,
+                self.embedded.mirror,
+                attended=self.attended,
             )
             if self.transcript is not None:
                 self.state.agent_transcript = self.transcript.of_subagent
@@ -369,7 +388,7 @@ def _load_memory(
     warn: Callable[[str], None],
 ) -> Memory:
     """Load the memory files; those of subfolders are read when tools touch these."""
-    if config.bare:
+    if config.bare or config.safe:
         return Memory()
     sources = memory_sources(run_env, settings, layers.trust, context.readable, config)
     memory = load_memory(sources)

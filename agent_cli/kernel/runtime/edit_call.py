@@ -5,6 +5,7 @@ If the user selects hunks of the diff, the call is rewritten to make only those.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,15 @@ def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk]) -> str:
         f"[The user took {len(selected)} of the {len(every)} parts of this change. "
         f"These were not made, and are not wanted:\n{shown}]"
     )
+
+
+_SELECTION = re.compile(r"\[The user took (\d+) of the (\d+) parts of this change\.")
+
+
+def taken_parts(note: str) -> str:
+    """Return how many parts of a change a user took, from what the model reads about it; "" if it is not about that."""
+    found = _SELECTION.match(note)
+    return f"{found[1]} of {found[2]} parts" if found else ""
 
 
 def _lines(path: str, workspace: Workspace) -> list[str] | None:

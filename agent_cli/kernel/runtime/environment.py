@@ -231,6 +231,22 @@ def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str
     return grant_trust(run_env.root, state_folder(run_env.env), shown)
 
 
+def revoke_trust(run_env: RunEnvironment) -> str:
+    """Stop trusting the project; return "" or why that failed."""
+    try:
+        TrustStore(state_folder(run_env.env)).forget(run_env.root)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def trust_phrases(layers: Layers) -> list[str]:
+    """Return what a project brings that needs trust, and what has changed since it was trusted, a phrase each."""
+    trust = layers.trust
+    held = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
+    return [one_line(phrase) for phrase in (*(f"changed: {c}" for c in trust.changed), *held, *trust.needs_trust)]
+
+
 def decline_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
     if shown is None:
@@ -275,14 +291,17 @@ def _add_plugins(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
     """Load the plugins of the user and of the command line: their hooks and servers count as the user's own."""
     found: list[Plugin] = []
     settings = layers.settings()
+    if config.safe:
+        return
     if not config.bare and run_env.home is not None and os.path.lexists(run_env.home / _PLUGINS):
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(run_env.home, enabled, layers.managed.refuses_plugin, layers.ignored)
-    if config.plugins or config.plugins_without_servers:
+    if config.plugins or config.plugins_without_servers or config.plugin_addresses:
         called = config.name_of("plugins")
         given = [obtain.load_given(text, called, run_env) for text in config.plugins]
         without = (obtain.load_given(text, called, run_env) for text in config.plugins_without_servers)
         given += [plugin.replace(servers={}) for plugin in without]
+        given += [obtain.load_from(url, config.name_of("plugin_addresses"), run_env) for url in config.plugin_addresses]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"{config.name_of('plugins')}: {plugin.name}: {why}.")

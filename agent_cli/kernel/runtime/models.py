@@ -33,6 +33,7 @@ with lazy_imports():
     from agent_cli.models import (
         debug,
         guided,  # only for small models
+        retry,  # only with a budget
         server_info,  # most models are in the catalog
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
@@ -130,6 +131,12 @@ def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) ->
 
 def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
     """Raise UsageError if a budget in dollars cannot be enforced because the model's price is unknown."""
+    if _is_unpriced(model, info, settings) and not _is_gateway(model):
+        raise UsageError(_unpriced(model))
+
+
+def _is_unpriced(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> bool:
+    """Return True if there is a budget in dollars, and no price to enforce it with."""
     # OpenRouter reports the cost of each call.
     known = (
         model.wire == "scripted"
@@ -137,12 +144,22 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         or model.provider == "openrouter"
         or (info and (info.local or info.prices))
     )
-    if settings.max_cost and not known and not settings.allow_unknown_cost:
-        raise UsageError(
-            f"The price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
-            "max_cost (--max-budget-usd), or set allow_unknown_cost (--allow-unknown-cost) and limit the turn with "
-            "max_rounds (--max-turns)."
-        )
+    return bool(settings.max_cost and not known and not settings.allow_unknown_cost)
+
+
+def _is_gateway(model: ResolvedModel) -> bool:
+    """Return True for another address than the provider's own, where answers may come with their cost."""
+    provider = find_provider(model.provider)
+    return bool(model.base_url) and provider is not None and model.base_url != provider.base_url
+
+
+def _unpriced(model: ResolvedModel) -> str:
+    where = f" {model.base_url} reports no cost, and the" if _is_gateway(model) else " The"
+    return (
+        f"{where} price of {model.name} is not known, so a budget in dollars cannot be enforced. Leave out "
+        "max_cost (--max-budget-usd), or set allow_unknown_cost (--allow-unknown-cost) and limit the turn with "
+        "max_rounds (--max-turns)."
+    ).lstrip()
 
 
 class ChosenModel:
@@ -367,6 +384,9 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
             window=window.tokens if window else None,
             progress=window is not None and window.llama_cpp,
         )
+        unpriced = settings.max_cost and _is_unpriced(model, lookup(model.provider, model.model), settings)
+        if unpriced:
+            client = retry.ReportedCostClient(client, _unpriced(model))
         if window is None or not wants_guidance(settings, model, window):
             return client
         return guided.GuidedClient(client, prompt("small/guided"), prompt("small/system"))

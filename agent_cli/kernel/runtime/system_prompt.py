@@ -71,11 +71,12 @@ def _is_gpt(name: str) -> bool:
     return of_openai or (name[:1] == "o" and name[1:2].isdecimal())
 
 
-def system_prompt(facts: PromptFacts, settings: Settings, memory: Memory) -> str:
-    """Return the system prompt with the environment and the memory files."""
+def system_prompt(facts: PromptFacts, settings: Settings, memory: Memory, *, alone: bool = False) -> str:
+    """Return the system prompt with the environment (unless `alone`) and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else _instructions(facts)]
     parts.append(facts.style)
-    parts.append(_environment(facts, settings))
+    if not alone:
+        parts.append(environment_block(facts, settings))
     parts.append(memory.block())
     parts.append(settings.append_system_prompt)
     return "\n\n".join(p for p in parts if p)
@@ -88,7 +89,7 @@ def _instructions(facts: PromptFacts) -> str:
     return "\n".join(map(prompt, parts))
 
 
-def _environment(facts: PromptFacts, settings: Settings) -> str:
+def environment_block(facts: PromptFacts, settings: Settings) -> str:
     """Describe where the session works. Sub-agents get this part too."""
     run_env, mode = facts.run_env, settings.permissions.mode
     system = os.uname()

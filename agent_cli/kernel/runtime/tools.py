@@ -19,6 +19,7 @@ from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.base import ToolSpec
+from agent_cli.policy import secret_places
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Tool, ToolContext
 from agent_tools.context import OfferedExtensions
@@ -55,15 +56,18 @@ def make_context(
     small_model: bool = False,
     extensions: OfferedExtensions = OfferedExtensions(),  # noqa: B008 - frozen
     input_modalities: frozenset[MediaKind] = frozenset(),
+    restricted: bool = False,
 ) -> tuple[ToolContext, Policy]:
     """Return the context of a conversation's tools, and the policy for their calls.
 
-    answered: somebody can answer a question, now or later. The rest: see `ToolContext`.
+    answered: somebody can answer a question, now or later. restricted: see `Policy`. The rest: see `ToolContext`.
     """
     sandbox, shell = make_confinement(workspace, settings, run_env), ShellState()
     if sandbox is not None:
         workspace.temporary_files = sandbox.temporary_files
-    policy = _make_policy(workspace, settings, layers, run_env, sandbox, shell, answered=answered)
+    policy = _make_policy(
+        workspace, settings, layers, run_env, sandbox, shell, answered=answered, restricted=restricted
+    )
     known: dict[str, Any] = {"shell_timeout": settings.shell.timeout}
     known |= {"env_pass": settings.shell.env_pass, "after_edit": settings.after_edit}
     known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
@@ -77,6 +81,7 @@ def make_context(
         small_model=small_model,
         supplied=[shell] if sandbox is None else [sandbox, shell],
         readable=policy.readable,
+        reads_outside=policy.may_mention,
         run_conditions=policy.run_conditions,
         command_rule=policy.command_rule if checks else None,
         extensions=extensions,
@@ -94,6 +99,7 @@ def _make_policy(
     shell: ShellState,
     *,
     answered: bool,
+    restricted: bool,
 ) -> Policy:
     asked = settings.sandbox
     confined = None
@@ -120,7 +126,9 @@ def _make_policy(
         confined=confined,
         state=state_folder(run_env.env),
         answered=answered,
+        restricted=restricted,
         no_bypass=layers.managed.no_bypass
+        or restricted
         or not (layers.may_bypass or settings.permissions.mode == "bypassPermissions"),
     )
 
@@ -193,7 +201,11 @@ def sandbox_profile(
         run_env.home,
         extra=paths(settings.sandbox.writable),
         secret=[state_folder(run_env.env)],
-        readable=[*paths(settings.sandbox.readable), *workspace.skill_folders],
+        readable=[
+            *paths(settings.sandbox.readable),
+            *workspace.skill_folders,
+            *secret_places.open_claude_folders(run_env.home),
+        ],
         path=run_env.env.get("PATH", ""),
         caches=settings.sandbox.caches != "off",
         sockets=paths(settings.sandbox.sockets),
@@ -222,6 +234,7 @@ def choose_tools(
     model: str = "",
     answered: bool = True,
     small: bool = False,
+    restricted: bool = False,
 ) -> list[Tool[Any]]:
     """Choose the tools of a session, fixed at its first request. A tool that is denied as a whole is not offered.
 
@@ -230,6 +243,7 @@ def choose_tools(
     model: its name; some tools are for models that are trained on them.
     answered: somebody can answer questions, now or later; if not, the tools that ask are left out.
     small: the model is offered the few tools that have `small_arguments`.
+    restricted: tools that run commands or fetch pages are not offered, unless the settings name them.
 
     Raises UsageError for an unknown name.
     """
@@ -244,6 +258,9 @@ def choose_tools(
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     embedded_names = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
+    if restricted:
+        runs = {t.name for t in known.values() if t.command_argument or t.types_input or t.address_argument}
+        denied |= runs - listed
     wanted = listed | set(embedded_names)
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
@@ -253,7 +270,8 @@ def choose_tools(
         return chosen
     # Fixed with the first request; but a session that began unattended may be resumed by its user.
     late = [t.name for t in chosen if _needs_user(t) and answered and not restored.header.answered]
-    return [known[n] for n in dict.fromkeys((*restored.header.tools, *embedded_names, *late)) if n in known]
+    earlier = [n for n in restored.header.tools if n in known and not (restricted and n in denied)]
+    return [known[n] for n in dict.fromkeys((*earlier, *embedded_names, *late))]
 
 
 def requested_tools(

@@ -6,7 +6,7 @@ cannot honour is refused by name, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, overload
 
 from agent_cli.kernel.decisions import Answer, Approve, EditedCall, QuestionReply, Reject, find_mode
@@ -15,8 +15,10 @@ from agent_cli.kernel.modes import MODES
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import editable_call, take_hunks
 from agent_tools.fs.workspace import Workspace
+from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.registry import TraitsOf, tool_traits
+from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, escape_controls, one_line, parse_number, shorten
 
 DecisionWord = Literal["approve", "reject", "edit", "answer", "undo"]
@@ -25,16 +27,16 @@ _PLAN_FIELDS = ("plan", "steps", "files_to_create", "files_to_modify", "commands
 
 # What may be decided about each kind of question, and the fields that such a decision takes.
 DECISION_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("approval", "approve"): ("text", "rule", "scope", "mode", "hunks", "arguments"),
-    ("approval", "reject"): ("text",),
+    ("approval", "approve"): ("text", "comments", "rule", "scope", "mode", "hunks", "arguments"),
+    ("approval", "reject"): ("text", "comments"),
     ("approval", "edit"): ("arguments",),
     ("plan", "approve"): ("text", "mode", "plan"),
     ("plan", "answer"): ("text",),
     ("plan", "reject"): ("text",),
-    ("review", "approve"): ("text",),
-    ("review", "answer"): ("text",),
-    ("review", "reject"): ("text",),
-    ("review", "undo"): ("text",),
+    ("review", "approve"): ("text", "comments"),
+    ("review", "answer"): ("text", "comments"),
+    ("review", "reject"): ("text", "comments"),
+    ("review", "undo"): ("text", "comments"),
     ("questions", "answer"): ("text", "answers"),
     ("questions", "reject"): ("text",),
 }
@@ -44,7 +46,7 @@ _PAST = {"approve": "approved", "reject": "rejected", "edit": "edited", "answer"
 
 
 def decisions_table() -> str:
-    """Return the table of docs/web.md."""
+    """Return the table of docs/http-api.md."""
     lines = ["| what waits | verdict | fields |", "|---|---|---|"]
     for (kind, verdict), fields in DECISION_FIELDS.items():
         named = ", ".join(f"`{name}`" for name in fields)
@@ -52,11 +54,25 @@ def decisions_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+class LineComment(Value):
+    """A comment on a line of a change; on the file if `line` is 0. side: the old lines are those that are removed."""
+
+    path: str
+    text: str
+    line: int = 0
+    side: Literal["new", "old"] = "new"
+
+    def __str__(self) -> str:
+        """Return it as the model reads it."""
+        at = f":{self.line}" if self.line else ""
+        return f"On {self.path}{at}{' (removed)' if self.side == 'old' else ''}: {self.text.strip()}"
+
+
 class UserDecision(Value, tag="UserVerdict"):
     """A decision about one call.
 
     binding: of the question that was shown; the decision holds for no other.
-    text: the user's words, which go to the model.
+    text: the user's words, which go to the model. comments: more of them, on lines of the change.
     rule, scope: to allow such calls from now on.
     mode: the permission mode to continue in.
     hunks: indexes of the hunks of the change to make; None for all.
@@ -68,6 +84,7 @@ class UserDecision(Value, tag="UserVerdict"):
     binding: str
     verdict: DecisionWord
     text: str = ""
+    comments: tuple[LineComment, ...] = ()
     rule: str = ""
     scope: Literal["session", "project"] = "session"
     mode: str = ""
@@ -123,6 +140,9 @@ def take_decision(
     """
     kind = asked.kind if isinstance(asked, QuestionAsked) else "approval"
     _check_fields(kind, decision)
+    if decision.comments:
+        _check_comments(asked, decision)
+        decision = decision.replace(text=with_comments(decision.text, decision.comments), comments=())
     if isinstance(asked, QuestionAsked):
         return _answer_question(asked, decision, user)
     if decision.verdict == "reject":
@@ -148,6 +168,27 @@ def _check_fields(kind: str, decision: UserDecision) -> None:
     if decision.mode and decision.mode not in MODES:
         name = shorten(one_line(decision.mode), 60)
         raise DecisionRefusedError(f"{name} is not a permission mode; the modes are: {', '.join(MODES)}.")
+
+
+def with_comments(text: str, comments: Iterable[LineComment]) -> str:
+    """Return a text with comments on lines below it."""
+    return "\n".join(filter(None, (text.strip(), *map(str, comments))))
+
+
+def _check_comments(asked: ApprovalRequested | QuestionAsked, decision: UserDecision) -> None:
+    """Raise DecisionRefusedError for a comment on a file that the question does not show, or one without text."""
+    if isinstance(asked, ApprovalRequested):
+        preview = asked.preview
+        diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
+        paths = {diff.path for diff in diffs}
+    else:
+        paths = {str(diff["path"]) for diff in asked.data.get("diffs", ())}
+    shown = {escape_lookalikes(one_line(path)) for path in paths}
+    for comment in decision.comments:
+        if comment.path not in shown:
+            raise DecisionRefusedError(f"comments: {shorten(one_line(comment.path), 60)} is not in this change.")
+        if not comment.text.strip():
+            raise DecisionRefusedError("comments: a comment has no text.")
 
 
 def _approve_call(

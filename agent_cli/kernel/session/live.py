@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.kernel.events import KINDS, PIECES, Event, FirstChunk, HookFinished, Kind, MessageAdded, SubagentEvent
+from agent_cli.kernel.events import (
+    KINDS,
+    PIECES,
+    ApprovalRequested,
+    Event,
+    FirstChunk,
+    HookFinished,
+    Kind,
+    MessageAdded,
+    SubagentEvent,
+)
 from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.view import SessionView
@@ -117,6 +127,12 @@ class LiveSession(SessionView):
             return ""
         name = task.summary if task.requested else f"Sub-agent {task.nested.agent if task.nested is not None else ''}"
         return f"for {name[:1].lower()}{name[1:]}"
+
+    def asked_together(self, call_id: str) -> list[CallView]:
+        """Return the session's own calls of the same answer that need approval, in order; empty for a sub-agent's."""
+        calls = [call for call in self.own_calls() if isinstance(call.question, ApprovalRequested)]
+        rounds = {call.round for call in calls if call.call_id == call_id}
+        return [call for call in calls if call.round in rounds]
 
     def follow(self, event: Event) -> ViewChange:
         """Take the next event and return what it changed. That of a piece of an answer holds until the next one."""

@@ -6,6 +6,7 @@ A crash report is the traceback of an unexpected exception, without secrets, in 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from binascii import crc32
@@ -17,6 +18,7 @@ from agent_cli.kernel.events import MessageAdded, SessionNamed
 from agent_cli.kernel.messages import ToolMessage, pending_calls
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.session.files import (
+    archive_mark,
     damaged_copies,
     decode_record,
     draft_file,
@@ -26,7 +28,9 @@ from agent_cli.kernel.session.files import (
     repair_file,
     results_files,
     results_size,
+    transcript_elsewhere,
     transcript_files,
+    transcript_note,
 )
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionInfo, SessionNotFoundError
@@ -45,6 +49,10 @@ def remove_session(path: Path) -> str:
     log = SessionLog(path, lambda text: None, os.environ)
     try:
         log.acquire()
+        elsewhere, _ = transcript_elsewhere(path)
+        if elsewhere is not None:
+            elsewhere.unlink(missing_ok=True)
+            shutil.rmtree(elsewhere.with_suffix(""), ignore_errors=True)
         for file in reversed(store.files(session_id)):
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
         pending_plans.claim_plan(store.folder, session_id)
@@ -60,6 +68,19 @@ def remove_session(path: Path) -> str:
     with suppress(OSError):  # other sessions are left
         store.folder.rmdir()
     return ""
+
+
+def remove_deleted(folder: Path) -> None:
+    """Remove the sessions whose transcript a host has deleted, which is how the Agent SDK deletes a session."""
+    for note in folder.glob("*.elsewhere"):
+        if is_deleted(log := note.with_suffix(".jsonl")):
+            remove_session(log)
+
+
+def is_deleted(log: Path) -> bool:
+    """Return True if a host wanted a transcript of this session, and has deleted it."""
+    path, for_host = transcript_elsewhere(log)
+    return path is not None and for_host and path.parent.is_dir() and not path.exists()
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -129,7 +150,8 @@ class SessionStore:
         the folders of results and transcript, each before its contents.
         """
         path = self.path(session_id)
-        beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path)]
+        beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path), archive_mark(path)]
+        beside.append(transcript_note(path))
         files = [path, *(each for each in beside if os.path.lexists(each))]
         return [*files, *results_files(path), *transcript_files(path)]
 
@@ -243,6 +265,21 @@ def rename_session(path: Path, name: str) -> str:
         return f"Session {path.stem[:8]} has not begun yet."
     finally:
         log.close()
+
+
+def archive_session(path: Path, *, archived: bool) -> None:
+    """Mark the session with this log as archived, or remove the mark. Raises OSError."""
+    mark = archive_mark(path)
+    if archived:
+        mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mark.touch(0o600)
+    else:
+        mark.unlink(missing_ok=True)
+
+
+def is_archived(path: Path) -> bool:
+    """Return True if the session with this log is archived."""
+    return os.path.lexists(archive_mark(path))
 
 
 _MAX_REPORTS = 20

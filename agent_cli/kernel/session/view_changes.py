@@ -14,6 +14,7 @@ Summaries, commands, paths and patches have characters that look like others wri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -32,6 +33,8 @@ from agent_tools.text import counted, dollars, one_line, short_count, short_dura
 Change = dict[str, Any]
 # Calls that a snapshot has of a sub-agent: the newest are what matters while it works.
 _MAX_NESTED = 200
+# What the model reads of a change that was made in part.
+_TAKEN = re.compile(r"took (\d+) of the (\d+) parts")
 _ANSWERED = {"approve": "Approved", "revise": "Changes requested", "undo": "Undone", "cancel": "Cancelled"}
 
 
@@ -254,7 +257,15 @@ def decision_line(call: CallView) -> str:
         if call.by != "person":
             return f"Denied: it {call.reason}" if call.reason else "Denied by the settings"
         return f"Rejected{by}{said}"
-    return f"Allowed{by}{_lasting(call.answer)}{said}" if call.by == "person" else ""
+    return f"Allowed{by}{_changed_by_user(call.answer)}{_lasting(call.answer)}{said}" if call.by == "person" else ""
+
+
+def _changed_by_user(answer: ApprovalResolved) -> str:
+    """Return what the user changed of a call before it ran, in words."""
+    if answer.arguments is None:
+        return ""
+    taken = _TAKEN.search(answer.change)
+    return f", {taken[1]} of {taken[2]} changes" if taken else ", with other arguments"
 
 
 def _lasting(answer: ApprovalResolved) -> str:

@@ -84,12 +84,12 @@ def read_marketplace(folder: Path) -> Marketplace:
     about = table.get("description") or metadata.get("description") or ""
     renames = table.get("renames")
     renamed = {str(a): str(b) for a, b in renames.items()} if isinstance(renames, dict) else {}
-    # `pluginRoot` is put before the relative paths of the plugins.
+    # `pluginRoot` is put before names, and not before paths: "tidy", but not "./plugins/tidy".
     base = metadata.get("pluginRoot")
     if isinstance(base, str):
         for entry in entries.values():
-            if isinstance(entry.get("source"), str):
-                entry["source"] = os.path.join(base, entry["source"])
+            if isinstance(source := entry.get("source"), str) and not source.startswith((".", "/")):
+                entry["source"] = os.path.join(base, source)
     return Marketplace(name, folder, " ".join(str(about).split()), entries, renamed, tuple(notes))
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.schema import McpServer
+from agent_cli.config.server_keys import read_server
 from agent_cli.hooks import Hook
 from agent_cli.hooks.reader import parse_hooks
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_tools.fs.safe_files import read_regular, resolve_inside
-from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.record import DecodeError, Value
 from agent_tools.text import fill_variables, shorten
 
 MANIFEST = ".claude-plugin/plugin.json"
@@ -263,12 +264,12 @@ class _PluginReader:
         if not isinstance(raw, dict):
             self._notes.append(f"{where}: expected a table")
             return None
-        known = {key: value for key, value in raw.items() if key in McpServer._fields}
         try:
             filled = json.loads(
-                fill_variables(json.dumps(known), {n: json.dumps(v)[1:-1] for n, v in self._variables.items()})
+                fill_variables(json.dumps(raw), {n: json.dumps(v)[1:-1] for n, v in self._variables.items()})
             )
-            server: McpServer = from_json(McpServer, filled, where)
+            server, notes = read_server(where, filled)
+            self._notes += [f"{where}: {note}" for note in notes]
         except (DecodeError, ValueError) as error:
             self._notes.append(f"{where}: {error}")
             return None

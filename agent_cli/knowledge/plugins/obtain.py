@@ -7,13 +7,16 @@ links, no more than the limits.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.knowledge.plugins.manifest import Plugin, PluginError, read_plugin
@@ -26,10 +29,17 @@ from agent_cli.knowledge.plugins.store import (
     fingerprint_folder,
     plugin_files,
 )
+from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import open_stream, private_folder, read_regular
+from agent_tools.lazy import lazy_imports
+from agent_tools.net.urls import split_url
 from agent_tools.process import guarded_git
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.text import shorten
+
+with lazy_imports():
+    from agent_tools.net import web_client  # only for an address
 
 
 def load_given(text: str, called: str, run_env: RunEnvironment) -> Plugin:
@@ -41,13 +51,49 @@ def load_given(text: str, called: str, run_env: RunEnvironment) -> Plugin:
         folder = Path(source.location)
         if source.kind == "zip":
             folder = _unpack(folder, run_env.home, run_env.env)
-        base = (run_env.home or folder) / FOLDER / "data"
-        plugin = read_plugin(folder, base / "unnamed", None, source.location)
-        plugin = read_plugin(folder, base / plugin.name, None, source.location)
-        if plugin.hooks or plugin.servers:
-            private_folder(plugin.data)
+        return _read(folder, source.location, run_env)
     except (PluginError, OSError) as error:
         raise UsageError(f"{called}: {error}") from None
+
+
+def load_from(address: str, called: str, run_env: RunEnvironment) -> Plugin:
+    """Load a plugin from the address of a zip file. Raises UsageError. called: what the caller calls the plugin."""
+    try:
+        data = _download(address, run_env.env)
+        if run_env.home is None:
+            raise PluginError(f"{address} cannot be unpacked without a home folder")
+        name = urlsplit(address).path.rpartition("/")[2].removesuffix(".zip") or "plugin"
+        name = re.sub(r"[^\w.-]", "-", name)
+        target = PluginStore(run_env.home).folder / "unpacked" / f"{name}-{hashlib.sha256(data).hexdigest()[:16]}"
+        _put(target, lambda fresh: extract_zip(io.BytesIO(data), fresh, [], unwrap=True))
+        return _read(target, address, run_env)
+    except (PluginError, ToolError, OSError) as error:
+        raise UsageError(f"{called}: {error}") from None
+
+
+def _download(address: str, env: Mapping[str, str]) -> bytes:
+    """Return the file at an address. Raises PluginError or ToolError."""
+    client = web_client.WebClient(web_client.WebLimits(MAX_TOTAL_BYTES, _FETCH_SECONDS), env, None, CancelToken())
+    url = split_url(address)
+    for _ in range(_MAX_REDIRECTS):
+        answer = client.get(url)
+        if isinstance(answer, web_client.WebResponse):
+            if answer.status != 200 or answer.cut:
+                raise PluginError(f"{address}: {answer.cut or f'the server answers {answer.status}'}")
+            return answer.body
+        if url.scheme == "https" and not answer.target.startswith("https://"):
+            raise PluginError(f"{address} leads to {shorten(answer.target, 80)}, which is not encrypted")
+        url = split_url(answer.target)  # such as the server of a release's files
+    raise PluginError(f"{address} redirects more than {_MAX_REDIRECTS} times")
+
+
+def _read(folder: Path, source: str, run_env: RunEnvironment) -> Plugin:
+    """Return the plugin in a folder. Raises PluginError or OSError."""
+    base = (run_env.home or folder) / FOLDER / "data"
+    plugin = read_plugin(folder, base / "unnamed", None, source)
+    plugin = read_plugin(folder, base / plugin.name, None, source)
+    if plugin.hooks or plugin.servers:
+        private_folder(plugin.data)
     return plugin
 
 
@@ -57,16 +103,22 @@ def _unpack(file: Path, home: Path | None, env: Mapping[str, str]) -> Path:
         raise PluginError(f"{file} cannot be unpacked without a home folder")
     state = os.stat(file)  # noqa: PTH116
     target = PluginStore(home).folder / "unpacked" / f"{file.stem}-{state.st_size}-{state.st_mtime_ns}"
-    if not target.is_dir():
-        private_folder(target.parent)
-        fresh = target.with_name(f"{target.name}.{os.urandom(4).hex()}")
-        obtain(parse_source(str(file), file.parent), fresh, env, [])
-        fingerprint_folder(fresh)
-        fresh.rename(target)
+    _put(target, lambda fresh: obtain(parse_source(str(file), file.parent), fresh, env, []))
     return target
 
 
+def _put(target: Path, unpack: Callable[[Path], object]) -> None:
+    """Unpack files into a folder that is not there yet, as a whole."""
+    if not target.is_dir():
+        private_folder(target.parent)
+        fresh = target.with_name(f"{target.name}.{os.urandom(4).hex()}")
+        unpack(fresh)
+        fingerprint_folder(fresh)
+        fresh.rename(target)
+
+
 _FETCH_SECONDS = 300.0
+_MAX_REDIRECTS = 5
 _GITHUB_NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _REMOTE = r"(https://|ssh://|git://|file://|[\w.-]+@[\w.-]+:)\S+"
 

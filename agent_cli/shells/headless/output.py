@@ -127,8 +127,9 @@ def _ending(event: ToolFinished) -> str:
 
 
 Outcome = Literal[
-    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted", "differs"
-]
+    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted", "differs",
+    "unpriced",
+]  # fmt: skip
 OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, DIFFERS, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 6, 75, 141
 
 
@@ -148,6 +149,8 @@ def outcome_of(
     """
     if (failure := getattr(result, "failure", None)) is not None and failure.kind == "replay":
         return "differs"
+    if failure is not None and failure.kind == "price":
+        return "unpriced"
     match result:
         case Complete(degraded=True):
             return "degraded"
@@ -182,6 +185,7 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
         "unfinished": FAILED,
         "interrupted": 130,
         "differs": DIFFERS,
+        "unpriced": USAGE,
     }
     return codes[outcome]
 

@@ -416,7 +416,7 @@ def _print_as_text(result: TurnResult, outcome: Outcome, resume: str, view: Live
     text = getattr(result, "text", "")
     if outcome == "interrupted":
         print_notice(f"Interrupted.{resume}")
-    elif outcome in ("failed", "retryable", "differs"):
+    elif outcome in ("failed", "retryable", "differs", "unpriced"):
         if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
             hint = failure_hint(getattr(result, "failure", None))
             print_notice(f"{message} {hint}".rstrip())

@@ -19,6 +19,7 @@ from agent_cli.kernel.messages import new_uuid, parse_media
 from agent_cli.kernel.results import empty_end
 from agent_cli.kernel.run_environment import OutputError
 from agent_cli.kernel.runtime.attachments import attach_mentioned
+from agent_cli.kernel.runtime.session_commands import run_session_command
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.headless.input import Signals
@@ -39,7 +40,6 @@ from agent_cli.shells.host.channel import BadLine, ControlRequest, Fields, HostC
 from agent_cli.shells.host.control_table import ControlError, HostSetup, OpenSession
 from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control
 from agent_cli.shells.host.initialize import Initialized, read_initialize
-from agent_cli.shells.host.session_commands import run_session_command
 from agent_tools.base import ToolError
 from agent_tools.record import Value
 

@@ -198,10 +198,10 @@ class ModelLogin:
     def has_model(self) -> bool:
         """Return True if the user's own settings and keys are enough for a session."""
         try:
-            choose_model(self._settings.model, self._settings, self._run_env.replace(env=self.env))
+            model = choose_model(self._settings.model, self._settings, self._run_env.replace(env=self.env))
         except UsageError:
             return False
-        return True
+        return bool(self._settings.model) or model.key_source != "none found"
 
     def _keep(self, provider: Provider, key: Secret, found: login.CheckedKey) -> str:
         """Store a key; return the model to begin with, "" if it is not known. Raises LoginError."""

@@ -19,25 +19,28 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.kernel.engine.compaction.controls import context_used
-from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked
+from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished, TurnStarted
 from agent_cli.kernel.results import Complete, Suspended, TurnResult, Usage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
+from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
 from agent_cli.kernel.session.history import Exchange
+from agent_cli.kernel.session.live import LiveSession
 from agent_cli.kernel.session.pending_plans import claim_plan
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.knowledge.template import missing_files
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
-from agent_cli.shells.terminal.app.attachments import ImageAttachments
+from agent_cli.shells.terminal.app.attachments import ImageAttachments, typed_images
 from agent_cli.shells.terminal.commands.changes import roll_back
 from agent_cli.shells.terminal.commands.login import offer_login
 from agent_cli.shells.terminal.commands.memory import parse_note, take_note
 from agent_cli.shells.terminal.commands.models import Picks
 from agent_cli.shells.terminal.commands.session import is_bang, run_bang
-from agent_cli.shells.terminal.dialogs.approval import ask_approval
+from agent_cli.shells.terminal.dialogs.approval import are_alike, ask_approval, decided
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import Dialog
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, ask_question
@@ -46,15 +49,18 @@ from agent_cli.shells.terminal.render.code import display_lines
 from agent_cli.shells.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.theme import Colors, ThemedStream
-from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
+from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, run_slash
 from agent_cli.shells.terminal.startup import (
+    TIPS,
     beginner_hint,
     farewell,
     first_approval_hint,
+    first_rows,
     greet_resumed,
     greeting_lines,
     restore_mode,
     show_turns,
+    tip,
 )
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
@@ -64,6 +70,17 @@ from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.shells.terminal.render import markdown
+
+
+def proposed_message(event: TurnFinished) -> str:
+    """Return the message with which a user would continue after a turn; "" if it has left nothing."""
+    if event.result == "Failed" or event.degraded or event.diagnostics.terminal_reason == "interrupted":
+        return "continue" if event.diagnostics.terminal_reason != "cancelled" else ""
+    if event.result == "MaxIterations":
+        return "continue"
+    if event.verified and not event.verified.endswith(" passed") and event.changed_files:
+        return "repair what the failed check reports"
+    return "continue with the next step of the plan" if event.plan_unfinished else ""
 
 
 def turn_outcome(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
@@ -126,6 +143,10 @@ class Repl(Dialogs):
         self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
+        # A message that would continue the work; "" if nothing is left.
+        self.proposal = ""
+        # What was decided about calls whose turn has not come, by call and what was shown of it.
+        self.agreed: dict[tuple[str, str], DecisionWord] = {}
         self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
@@ -134,6 +155,9 @@ class Repl(Dialogs):
         self.agent = self._build(config)
         self._titles = Titles(self.add_usage)
         self._count_from_restored()
+
+    # Blanks before the text that commands print.
+    _margin = ""
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -158,6 +182,7 @@ class Repl(Dialogs):
             config, self.run_env, self._make_approver, self._warn,
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
+        agent.tool_context.user_types = True
         waiting = agent.restored.waiting if agent.restored else None
         return restore_mode(agent, config) if waiting is None or not waiting.saved else agent
 
@@ -167,11 +192,20 @@ class Repl(Dialogs):
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; all events of all turns pass here."""
+        self.note_end(event)
         self.show(event)
 
-    def _asked_for(self, request: ApprovalRequested) -> str:
-        """Return for which sub-agent a question is; "" for none."""
-        return self.show.view.asked_for(request.call_id)
+    def note_end(self, event: Event) -> None:
+        """Note what a turn has left to do, until the next one begins."""
+        if isinstance(event, TurnStarted):
+            self.proposal = ""
+        elif isinstance(event, TurnFinished):
+            self.proposal = proposed_message(event)
+
+    @property
+    def _asked_view(self) -> LiveSession:
+        """The session as the thread knows it that asks."""
+        return self.show.view
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         if self._first and not self._hinted:
@@ -179,8 +213,24 @@ class Repl(Dialogs):
             sandbox = self.agent.tool_context.supplied(SandboxRunner)
             sandboxed = sandbox is not None and sandbox.is_boundary
             self.say(first_approval_hint(sandboxed=sandboxed, trusts=request.trusts))
-        workspace, for_whom = self.agent.tool_context.workspace, self._asked_for(request)
-        return ask_approval(request, self.put, workspace, self.agent.traits_of, for_whom=for_whom)
+        workspace, traits_of = self.agent.tool_context.workspace, self.agent.traits_of
+        if verdict := self.agreed.pop((request.call_id, request.binding), None):
+            return take_decision(request, decided(request, verdict), workspace, traits_of=traits_of)
+        calls = [c.question for c in self._asked_view.asked_together(request.call_id)]
+        asked = [question for question in calls if isinstance(question, ApprovalRequested)]
+        place = next((n for n, question in enumerate(asked, 1) if question.call_id == request.call_id), 0)
+        alike = [other for other in asked[place:] if are_alike(request, other)] if place else []
+
+        def agree(verdict: DecisionWord) -> None:
+            self.agreed = {(other.call_id, other.binding): verdict for other in alike}
+
+        about = f"{place} of {len(asked)}" if len(asked) > 1 else self._asked_view.asked_for(request.call_id)
+        return ask_approval(request, self.put, workspace, traits_of, about=about, alike=alike, agree=agree)
+
+    def take_back(self) -> int:
+        """Forget what was decided about calls that have not begun: they are asked about. Return how many there were."""
+        count, self.agreed = len(self.agreed), {}
+        return count
 
     def put(self, dialog: Dialog) -> Any:
         # The lines of a script are answers in their order; nobody is there to send a draft.
@@ -305,7 +355,10 @@ class Repl(Dialogs):
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
+        for path in typed_images(text, context.workspace.cwd, context.workspace.start):
+            self.say(f"  attached {one_line(path.name)}")
         media = attach_images(named, context.workspace, self.agent.model.name, context.input_modalities, "")
+        self.agreed = {}
         try:
             self.run_interruptible(lambda: conversation.send(text, self.show_event, media))
         except ToolError as error:
@@ -381,15 +434,20 @@ class Repl(Dialogs):
         agent = self.agent
         mode = agent.policy.mode
         width = self._console.width - 1 if self.has_menus else 10_000
-        for line in greeting_lines(agent.model.name, mode, abbreviate_home(self.run_env.cwd, self.run_env.home), width):
-            self.say(line)
+        folder = abbreviate_home(self.run_env.cwd, self.run_env.home)
+        if self.has_menus:
+            for row in first_rows(agent, folder, width):
+                self._console.print(row)
+        else:
+            for line in greeting_lines(agent.model.name, mode, folder, width):
+                self.say(line)
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if self._first:
             sandbox = agent.settings.sandbox
             self.say(beginner_hint(self.mode_key, width, unasked=sandbox.auto_allow is True and sandbox.mode != "off"))
         elif agent.restored is None:
-            self.say("  /help lists the commands")
+            self.say(f"  Tip: {tip(agent, self.mode_key)}" if self.has_menus else f"  {TIPS[0]}")
         if mode == "bypassPermissions":
             self._warn(BYPASS_WARNING)
         if agent.mcp is not None:
@@ -421,8 +479,9 @@ class Repl(Dialogs):
         if not self._console.is_terminal:
             self.say(text)
             return
-        stream = markdown.MarkdownStream(self._console.width, color=not self._console.no_color)
-        self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
+        stream = markdown.MarkdownStream(self._console.width - len(self._margin), color=not self._console.no_color)
+        lines = [*stream.feed(text), *stream.finish()]
+        self._console.file.write("".join(f"{self._margin if line else ''}{line}\n" for line in lines))
 
     def start_new_session(self) -> None:
         """Start a new session with the same configuration and choices. Raises UsageError."""

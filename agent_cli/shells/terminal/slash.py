@@ -15,10 +15,11 @@ from agent_cli.kernel.events import Event
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import unknown_command
 from agent_cli.knowledge.commands import split_call
+from agent_cli.shells.terminal.dialogs.view import Chosen, View
 from agent_tools.record import Value
 from agent_tools.results import Display
-from agent_tools.text import one_line
 
 
 class UserOutput(Protocol):
@@ -27,8 +28,14 @@ class UserOutput(Protocol):
     def say(self, text: str) -> None:
         """Show a line."""
 
-    def page(self, text: str) -> None:
+    def page(self, text: str, title: str = "") -> None:
         """Show a long text."""
+
+    def show_view(self, view: View) -> Chosen | None:
+        """Show a view until the user closes it; return how it was left. Without a live screen, its text is printed."""
+
+    def pick_from(self, view: View) -> Chosen | None:
+        """Let the user pick an item of a view; return how it was left, None if nothing was picked."""
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""
@@ -108,6 +115,10 @@ class TerminalControl(Protocol):
 
 class SessionControl(Protocol):
     """Session state that a command can read and change. Changes raise UsageError and then change nothing."""
+
+    @property
+    def proposal(self) -> str:
+        """A message that would continue the work; "" if nothing is left."""
 
     @property
     def usage(self) -> Usage:
@@ -200,7 +211,6 @@ COMMON = (
 )  # fmt: skip
 # Lines that end the session, as in shells and editors.
 _EXIT_WORDS = ("exit", "quit", ":q", ":q!", ":wq", ":x")
-_MAX_SUGGESTIONS = 6
 
 
 def slash(
@@ -226,11 +236,6 @@ def slash(
 def find_command(name: str) -> BuiltinCommand | None:
     """Return the built-in command with this name or alias."""
     return REGISTRY.get(_ALIASES.get(name, name))
-
-
-def is_slash(text: str) -> bool:
-    """Return True if a line is a slash command: not `//...`, and not a path such as `/etc/hosts`."""
-    return text.startswith("/") and "/" not in text.partition(" ")[0][1:].partition("\n")[0]
 
 
 def as_command(text: str) -> str:
@@ -263,16 +268,3 @@ def run_slash(ctx: SlashContext, line: str) -> None:
 def default_order(names: Iterable[str]) -> list[str]:
     """Sort the names of commands: the common ones first, the others by name."""
     return sorted(names, key=lambda name: (COMMON.index(name) if name in COMMON else len(COMMON), name))
-
-
-def unknown_command(name: str, known: Sequence[str]) -> str:
-    """Return the sentence for a name that no command has, with those that match."""
-    near = [n for n in known if name and n.startswith(name)] or [n for n in known if len(name) > 1 and name in n]
-    if not near:
-        import difflib
-
-        near = difflib.get_close_matches(name, known, 3)
-    if not near:
-        return f"Unknown command /{one_line(name)}. /help lists the commands."
-    *most, last = (f"/{n}" for n in near[:_MAX_SUGGESTIONS])
-    return f"Unknown command /{one_line(name)}. Did you mean {' or '.join(filter(None, (', '.join(most), last)))}?"

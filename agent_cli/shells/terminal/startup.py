@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
@@ -39,12 +40,12 @@ from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
-from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
-from agent_cli.shells.terminal.line_input import read_line, run_interruptible
+from agent_cli.shells.terminal.line_input import run_interruptible
 from agent_cli.shells.terminal.login import ModelLogin
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
+from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.writer import Writer
 from agent_cli.shells.terminal.slash import SlashContext
@@ -78,6 +79,48 @@ def greeting_lines(model: str, mode: str, folder: str, width: int) -> list[str]:
         first = f"{first} · {mode}"
     room = max(width - 2, 1)
     return [truncate_cells(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
+
+
+# One of them is shown at the start of a session, each in its turn; {key} changes the permission mode.
+TIPS = (
+    "/help lists the commands",
+    "@ names a file, whose text goes along with the message",
+    "! runs a shell command, and the model sees its output",
+    "Esc twice in the empty line goes back to an earlier message",
+    "Ctrl-R searches what you wrote in this project",
+    "{key} changes what is done without asking",
+    "/undo reverts the changes of the last turn",
+    "# keeps a note for later sessions",
+    "Ctrl-O shows the latest call whole",
+    "a message that you send during a turn reaches the model at its next step",
+)
+
+
+def tip(agent: Session, mode_key: str) -> str:
+    """Return the tip for a session: another one for each session of the project."""
+    sessions = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).folder.glob("*.jsonl")
+    return TIPS[sum(1 for _ in sessions) % len(TIPS)].format(key=mode_key)
+
+
+def loaded_words(agent: Session) -> str:
+    """Return what a session has loaded: memory files, MCP servers, rules; "" for nothing."""
+    files = [one_line(file.shown) for file in agent.memory.files if file.text]
+    shown = f"{', '.join(files[:2])} and {len(files) - 2} more" if len(files) > 3 else ", ".join(files)
+    servers = len(agent.mcp.servers.all) if agent.mcp is not None else 0
+    given = agent.settings.permissions
+    rules = sum(map(len, (given.allow, given.ask, given.deny, given.rules)))
+    counts = [counted(servers, "MCP server")] * bool(servers) + [counted(rules, "permission rule")] * bool(rules)
+    return " · ".join(filter(None, (shown, *counts)))
+
+
+def first_rows(agent: Session, folder: str, width: int) -> Iterator[Text]:
+    """Yield the first rows of a session in the application: name and version, folder, model, what was loaded."""
+    yield styled("agent", "name").append_text(styled(f" {__version__}", "dim"))
+    room = max(width - 2, 1)
+    yield styled(f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}")
+    yield styled(f"  {truncate_cells(agent.model.name, room)}")
+    if loaded := loaded_words(agent):
+        yield styled(f"  {truncate_cells(f'loaded {loaded}', room)}", "dim")
 
 
 def farewell(agent: Session, worktree: str) -> Iterator[str]:
@@ -121,19 +164,12 @@ def first_approval_hint(*, sandboxed: bool, trusts: bool) -> str:
 
 
 def ask_before_start(
-    config: Config,
-    run_env: RunEnvironment,
-    layers: Layers,
-    console: Console,
-    *,
-    first: bool,
-    keep: Callable[[str], None] | None = None,
+    config: Config, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs, *, first: bool
 ) -> Layers:
     """Ask the necessary questions before a session begins, if a user is present; return the updated settings.
 
-    first: it is the user's first session. keep: takes a message that is typed in place of an answer. Raises UsageError.
+    first: it is the user's first session. Raises UsageError.
     """
-    dialogs = LineDialogs(console, read_line, keep=keep)
     if os.isatty(0):
         layers = ask_for_trust(config, run_env, layers, dialogs)
         ask_about_addresses(run_env, layers, dialogs)

@@ -278,6 +278,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
     name = "NotebookRead"
     rare = True
     Args = NotebookReadArgs
+    explores = "read"
     paths = ("notebook_path",)
     result_size = "page"
     file_argument = "notebook_path"

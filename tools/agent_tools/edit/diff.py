@@ -31,7 +31,7 @@ HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 class ParsedHunk(Value):
     """A hunk of a unified diff.
 
-    header: the line with `@@`.
+    header: the line with `@@`. opened: what opens the string or comment in which the hunk begins; "" for none.
     old, new: on each side, the first line, counted from 1, and the number of lines; (N, 0) is the place after line N.
     lines: the other lines, each with its sign.
     """
@@ -40,6 +40,11 @@ class ParsedHunk(Value):
     old: tuple[int, int]
     new: tuple[int, int]
     lines: tuple[str, ...]
+
+    @property
+    def opened(self) -> str:
+        word = self.header.rpartition("@@")[2].strip()
+        return word if word in OPENINGS else ""
 
 
 def parse_hunks(patch: str) -> list[ParsedHunk]:
@@ -65,13 +70,17 @@ def parse_hunks(patch: str) -> list[ParsedHunk]:
 
 def unified(old: str, new: str) -> tuple[str, int, int]:
     """Return a unified diff with three context lines and no file header, and the lines added and removed."""
-    a, b, above = _differing_part(old, new)
+    a, b, start = _differing_part(old, new)
+    above = old.count("\n", 0, start)
+    opened, scanned = opened_by(new[:start]) if start <= _MAX_SCANNED_CHARS else "", 0
     out: list[str] = []
     added = removed = 0
     for group in _groups(changed_ranges(a, b)):
         i1, i2 = max(0, group[0][0] - _CONTEXT_LINES), min(len(a), group[-1][1] + _CONTEXT_LINES)
         j1, j2 = max(0, group[0][2] - _CONTEXT_LINES), min(len(b), group[-1][3] + _CONTEXT_LINES)
-        out.append(f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@")
+        opened, scanned = opened_by("".join(b[scanned:j1]), opened), j1
+        head = f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@"
+        out.append(f"{head} {opened}".rstrip())
         at = i1
         for a1, a2, b1, b2 in group:
             out += _with_sign(" ", a[at:a1]) + _with_sign("-", a[a1:a2]) + _with_sign("+", b[b1:b2])
@@ -87,7 +96,8 @@ def excerpt(old: str, new: str) -> str:
 
     Of many changed lines in a row, only the first and the last are shown: the model has just written them.
     """
-    before, lines, above = _differing_part(old, new)
+    before, lines, begins = _differing_part(old, new)
+    above = old.count("\n", 0, begins)
     wanted: set[int] = set()
     inner: dict[int, int] = {}
     for _, _, start, end in changed_ranges(before, lines):
@@ -118,7 +128,8 @@ def changed_lines(old: str, new: str) -> tuple[list[tuple[int, int, int, int]], 
 
     Equal parts of large texts are not split.
     """
-    a, b, above = _differing_part(old, new)
+    a, b, begins = _differing_part(old, new)
+    above = old.count("\n", 0, begins)
     found = changed_ranges(a, b)
     lines = {n + above: b[n] for *_, j1, j2 in found for n in range(j1, j2)}
     return [(i1 + above, i2 + above, j1 + above, j2 + above) for i1, i2, j1, j2 in found], lines
@@ -135,13 +146,12 @@ def short_patch(old: str, new: str) -> tuple[list[str], str, bool]:
 
 
 def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
-    """Return the differing lines of both texts with context, and the number of equal lines above.
+    """Return the differing lines of both texts with context, and the number of equal characters above.
 
     Equal text at both ends is compared in large chunks, so that a small change in a large text is fast.
     """
     start = old.rfind("\n", 0, common_start(old, new)) + 1
-    rest = min(len(old), len(new)) - start
-    same = common_start(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1]) if rest else 0
+    same = common_end(old, new, min(len(old), len(new)) - start)
     # The part cut off at the end starts at a line in both.
     cut = old.find("\n", len(old) - same) + 1 if same else 0
     tail = len(old) - cut if cut else 0
@@ -152,8 +162,36 @@ def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
     return (
         split_lines(old[start : len(old) - tail]),
         split_lines(new[start : len(new) - tail]),
-        old.count("\n", 0, start),
+        start,
     )
+
+
+# What opens a string or a comment of several lines, and what closes it; then what hides an opening.
+OPENINGS = {'"""': '"""', "'''": "'''", "/*": "*/", "<!--": "-->"}
+_OPENING = re.compile(
+    "|".join(map(re.escape, OPENINGS))
+    + r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`|(?://|\#)[^\n]*"""
+)
+_MAX_SCANNED_CHARS = 2_000_000
+
+
+def opened_by(text: str, opened: str = "") -> str:
+    """Return what opens the string or comment in which a text ends, in whichever language; "" if it ends in none.
+
+    opened: what opens the one in which it begins.
+    """
+    at = 0
+    while True:
+        if opened:
+            end = text.find(OPENINGS[opened], at)
+            if end < 0:
+                return opened
+            opened, at = "", end + len(OPENINGS[opened])
+        found = _OPENING.search(text, at)
+        if found is None:
+            return ""
+        at = found.end()
+        opened = found[0] if found[0] in OPENINGS else ""
 
 
 def common_start(one: str, other: str) -> int:
@@ -161,6 +199,15 @@ def common_start(one: str, other: str) -> int:
     most, at = min(len(one), len(other)), 0
     for size in (1 << 16, 1 << 8, 1):
         while at < most and one[at : at + size] == other[at : at + size]:
+            at += size
+    return min(at, most)
+
+
+def common_end(one: str, other: str, most: int) -> int:
+    """Return the length of the common suffix of two texts, `most` at most."""
+    at = 0
+    for size in (1 << 16, 1 << 8, 1):
+        while at < most and one[-at - size : len(one) - at] == other[-at - size : len(other) - at]:
             at += size
     return min(at, most)
 

@@ -48,6 +48,7 @@ class Glob(Tool[GlobArgs]):
     Args = GlobArgs
     repeatable = True
     rule_names = "path"
+    explores = "search"
     parallel_safe = True
 
     def resolve_paths(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:

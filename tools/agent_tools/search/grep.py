@@ -81,6 +81,7 @@ class Grep(Tool[GrepArgs]):
     repeatable = True
     searches_content = True
     rule_names = "path"
+    explores = "search"
     parallel_safe = True
 
     def resolve_paths(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:

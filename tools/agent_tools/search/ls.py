@@ -42,6 +42,7 @@ class LS(Tool[LSArgs]):
     name = "LS"
     Args = LSArgs
     paths = ("path",)
+    explores = "list"
     repeatable = True
     rule_names = "path"
     parallel_safe = True

@@ -95,6 +95,12 @@ export async function post(path, body = {}, method = "POST") {
   return text ? JSON.parse(text) : {};
 }
 
+/** Send a file; returns what a message names it by. */
+export async function upload(file, name) {
+  const headers = { "Content-Type": "application/octet-stream" };
+  return (await send(`/v1/uploads${query({ name })}`, { method: "POST", headers, body: file })).json();
+}
+
 export function query(values) {
   const set = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return set.length ? `?${new URLSearchParams(set)}` : "";

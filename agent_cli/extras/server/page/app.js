@@ -208,6 +208,7 @@ function route() {
   if (id) {
     view = new SessionView(sessions, id, {
       role: me.role,
+      startTask: () => list.start(),
       back: () => {
         location.hash = "#/";
       },

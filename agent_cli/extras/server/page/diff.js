@@ -24,13 +24,14 @@ function rowsOf(patch) {
   });
 }
 
-/** Return a patch as a table of rows. */
-export function patchView(patch, path, { all = false } = {}) {
+/** Return a patch as a table of rows. comments: a `LineComments`, to write some. */
+export function patchView(patch, path, { all = false, comments = null } = {}) {
   const rows = rowsOf(patch);
   const language = languageOf(path);
-  const views = (some) => some.map((row) => rowView(row, language));
+  const views = (some) => some.map((row) => rowView(row, language, path, comments));
   const first = all || rows.length <= SHOWN + 50 ? rows.length : SHOWN;
   const body = h("tbody", {}, views(rows.slice(0, first)));
+  body.querySelector(".line")?.setAttribute("tabindex", "0");
   const label = `Changes to ${visible(path)}`;
   const table = h("table", { class: "diff" }, h("caption", { class: "hidden-text" }, label), body);
   const shown = h("div", { class: "diff-rows", tabindex: "0", role: "group", "aria-label": label }, table);
@@ -45,18 +46,21 @@ export function patchView(patch, path, { all = false } = {}) {
   return h("div", {}, shown, more);
 }
 
-function rowView(row, language) {
+function rowView(row, language, path, comments) {
   if (row.kind === "hunk" || row.kind === "note") {
     return h("tr", { class: row.kind }, h("td", { colspan: "3" }, visible(row.text)));
   }
   const sign = { added: "+", removed: "-" }[row.kind] || " ";
-  return h(
+  const number = h("td", { class: "number" });
+  const shown = h(
     "tr",
     { class: row.kind },
-    h("td", { class: "number" }, String(row.number)),
+    number,
     h("td", { class: "sign", "aria-label": sign === " " ? undefined : row.kind }, sign),
     h("td", { class: "text" }, highlighted(visible(row.text), language)),
   );
+  number.append(comments ? comments.number(path, row, shown) : String(row.number));
+  return shown;
 }
 
 export function changeCount(added, removed) {
@@ -64,12 +68,12 @@ export function changeCount(added, removed) {
 }
 
 /** Return a change of one file: its heading and its rows. */
-export function fileView(file, { heading = true, all = false } = {}) {
+export function fileView(file, { heading = true, all = false, comments = null } = {}) {
   const what = file.what ? h("span", { class: "tag" }, file.what) : null;
   return h(
     "div",
     { class: "file" },
     heading ? h("div", { class: "file-head" }, h("span", { class: "path" }, visible(file.path)), what, changeCount(file.added, file.removed)) : null,
-    file.patch ? patchView(file.patch, file.path, { all }) : h("p", { class: "hint" }, "No text to show."),
+    file.patch ? patchView(file.patch, file.path, { all, comments }) : h("p", { class: "hint" }, "No text to show."),
   );
 }

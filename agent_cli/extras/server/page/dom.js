@@ -52,6 +52,8 @@ const PATHS = {
   help: "M9 9a3 3 0 114.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 17.5h.01",
   search: "M11 5a6 6 0 100 12 6 6 0 000-12zM15.5 15.5L20 20",
   skip: "M5 12h14",
+  clip: "M18 8l-8 8a3 3 0 01-4-4l8-8a2 2 0 013 3l-8 8a1 1 0 01-1-1l7-7",
+  comment: "M5 6h14v10h-8l-4 4v-4H5z",
   dot: "M12 12h.01",
 };
 
@@ -171,11 +173,23 @@ export function dialog(title, body, { actions = [], wide = false } = {}) {
   return shown;
 }
 
-/** Show a dialog of buttons that close it. choices: a label and what it does, each. */
+/** Show a dialog whose body is loaded, and return it with the body. make: returns nodes, or rejects with an ApiError. */
+export function loaded(title, make, options = {}) {
+  const body = h("div", {}, h("p", { class: "hint" }, "Loading…"));
+  const shown = dialog(title, body, options);
+  make(shown)
+    .then((nodes) => body.replaceChildren(...[nodes].flat().filter(Boolean)))
+    .catch((error) => body.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message)));
+  return { shown, body };
+}
+
+/** Show a dialog of buttons that close it. choices: a label, what it does, and whether it is what holds now. */
 export function menu(title, choices) {
-  const pick = ([label, act]) =>
+  const pick = ([label, act, chosen]) =>
     button(label, {
       kind: "menu-item",
+      icon: chosen ? "check" : undefined,
+      "aria-current": chosen ? "true" : undefined,
       on: () => {
         shown.close();
         act();

@@ -1,6 +1,7 @@
 // What waits for a decision: the server's form of it, with everything to decide it, and the choices of the terminal.
 
 import { announce, append, button, confirmed, h, icon, labelled, menu } from "./dom.js";
+import { LineComments } from "./comments.js";
 import { changeCount, fileView, patchView } from "./diff.js";
 import { highlighted } from "./highlight.js";
 import { codeBlock, markdown } from "./markdown.js";
@@ -8,7 +9,7 @@ import { counted, visible } from "./text.js";
 
 // A key or a click right after a question appears was meant for something else.
 const GUARD = 600;
-const FIELDS = ".question-body :is(input, textarea), .question-foot :is(input, textarea)";
+const FIELDS = ".question-body :is(input, textarea, .line), .question-foot :is(input, textarea)";
 
 /**
  * Return what puts the focus into the same field of a question that is drawn anew, and true if it did; null without one.
@@ -39,6 +40,7 @@ export class QuestionPanel {
     this.shownAt = 0;
     this.busy = false;
     this.drafts = new Map();
+    this.notes = new Map();
     this.element = h("section", { class: "question", "aria-label": "Waiting for you", hidden: true });
   }
 
@@ -86,6 +88,8 @@ export class QuestionPanel {
     this.element.replaceChildren();
     if (!item) return;
     this.hunks = this.answers = this.edited = null;
+    if (!this.notes.has(item.call_id)) this.notes.set(item.call_id, new LineComments());
+    this.comments = this.may && item.form.comment ? this.notes.get(item.call_id) : null;
     const body = h("div", { class: "question-body", tabindex: "0", role: "group", "aria-label": "What is asked" }, this.body(item.form));
     append(this.element, [
       this.head(item.form),
@@ -125,7 +129,7 @@ export class QuestionPanel {
       markdown: ({ text }) => markdown(text),
       list: ({ title, items }) => [title ? h("h3", {}, title) : null, h("ul", { class: "effects" }, items.map((text) => h("li", {}, visible(text))))],
       rows: ({ rows }) => h("dl", { class: "arguments" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
-      files: ({ files }) => files.map((file) => fileView(file, { all: true })),
+      files: ({ files }) => files.map((file) => fileView(file, { all: true, comments: this.comments })),
       hunks: ({ files }) => this.hunksOf(files),
       questions: ({ questions }) => this.questionsOf(questions),
     };
@@ -157,8 +161,13 @@ export class QuestionPanel {
         const shown = h(
           "div",
           { class: "hunk" },
-          h("label", { class: "check" }, box, h("span", { class: "path" }, `${file.path}, change ${place + 1}`), changeCount(file.added, file.removed)),
-          patchView(file.patch, file.path, { all: true }),
+          h(
+            "div",
+            { class: "hunk-head" },
+            h("label", { class: "check" }, box, h("span", { class: "path" }, `${file.path}, change ${place + 1}`), changeCount(file.added, file.removed)),
+            this.comments ? button(`Comment on change ${place + 1}`, { kind: "quiet small", icon: "comment", bare: true, on: () => shown.querySelector(":is(.added, .removed) .line").click() }) : null,
+          ),
+          patchView(file.patch, file.path, { all: true, comments: this.comments }),
         );
         return shown;
       }),
@@ -269,7 +278,8 @@ export class QuestionPanel {
 
   async choose(choice) {
     if (choice.button.disabled) return;
-    if (choice.kind === "ask" && !this.text) {
+    const comments = this.comments?.list() || [];
+    if (choice.kind === "ask" && !this.text && !comments.length) {
       this.area.focus();
       announce("Say what to change.");
       return;
@@ -280,6 +290,7 @@ export class QuestionPanel {
     this.send({
       ...choice.decision,
       text: this.text || undefined,
+      comments: comments.length ? comments : undefined,
       hunks: part ? [...this.hunks].sort((a, b) => a - b) : undefined,
       answers: this.answers && choice.kind === "yes" ? this.answers() : undefined,
       ...(approves && this.edited ? this.edited() : {}),

@@ -3,8 +3,10 @@
 import { ApiError, get, post, query, stream } from "./api.js";
 import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
 import { itemView, todoList } from "./items.js";
-import { deleteSession, showChanges, showExport, showRename, showUndo, showUsage } from "./panels.js";
+import { MessageField } from "./composer.js";
+import { archive, change, deleteSession, fork, showChanges, showExport, showKeys, showRename, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
+import { showShip } from "./ship.js";
 import { stateTag } from "./sessions.js";
 import { oneLine, visible } from "./text.js";
 import { View } from "./view.js";
@@ -19,7 +21,8 @@ const LIVE = 60;
 const SMALL = new Set(["text", "thinking", "output"]);
 
 export class SessionView {
-  constructor(sessions, id, { role, back }) {
+  constructor(sessions, id, { role, back, startTask }) {
+    this.startTask = startTask;
     this.sessions = sessions;
     this.id = id;
     this.role = role;
@@ -79,6 +82,7 @@ export class SessionView {
       h("div", { class: "transcript" }, this.list.scroller, this.jump),
       h("div", { class: "dock" }, this.won, this.question.element, this.queued, this.composer),
     );
+    this.field?.dropOn(this.element);
     if (this.session) this.update(this.session);
   }
 
@@ -92,29 +96,88 @@ export class SessionView {
   }
 
   compose() {
-    this.message = h("textarea", { rows: "1", placeholder: "Message", "aria-keyshortcuts": "m" });
+    if (!this.mayStart) {
+      const note = this.role === "read" ? "see sessions, but not decide or write." : "decide what is asked, but not write messages.";
+      return h("p", { class: "hint role-note" }, `Your role is ${this.role}: you can ${note}`);
+    }
+    const submit = () => this.say();
+    this.field = new MessageField({
+      label: "Message", submit, key: `agent.draft.${this.id}`, where: () => ({ session: this.id }), earlier: () => this.earlier(), changed: () => this.drawSend(),
+    });
+    this.message = this.field.area;
     this.how = h("select", {}, h("option", { value: "steer" }, "Send now"), h("option", { value: "queue" }, "After this turn"));
     this.howField = labelled("When the model gets it", this.how, { hidden: true });
-    this.send = button("Send", { kind: "primary", icon: "send" });
-    this.send.type = "submit";
-    const form = h("form", { class: "composer" }, labelled("Message", this.message, { hidden: true }), h("div", { class: "composer-line" }, this.howField, this.send));
-    this.message.addEventListener("input", () => {
-      this.message.rows = Math.min(8, this.message.value.split("\n").length);
-    });
-    this.message.addEventListener("keydown", (event) => {
-      const phone = matchMedia("(pointer: coarse)").matches;
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !phone) {
-        event.preventDefault();
-        form.requestSubmit();
+    this.mode = button("Mode", { kind: "quiet small option-button", "aria-haspopup": "dialog", on: () => this.chooseMode() });
+    this.model = button("Model", { kind: "quiet small option-button", "aria-haspopup": "dialog", on: () => this.chooseModel() });
+    this.send = button("Send", { kind: "primary send", icon: "send", bare: true, on: submit });
+    const line = h("div", { class: "composer-line" }, this.field.attach, this.mode, this.model, this.howField, this.send);
+    const form = h("form", { class: "composer", on: { submit: (event) => event.preventDefault() } }, h("div", { class: "composer-box" }, this.field.element, line));
+    return form;
+  }
+
+  /** What was sent, the newest first. */
+  earlier() {
+    return this.entries.top.filter((item) => item.kind === "user" && item.text).map((item) => item.text).reverse();
+  }
+
+  drawSend() {
+    if (this.send) this.send.disabled = Boolean(this.sending || this.field.pending || this.field.empty);
+  }
+
+  chooseMode() {
+    const modes = this.sessions.modes.map(([mode, words]) => [words, () => change(this.session, { mode }), mode === this.session.mode]);
+    menu("Permission mode", modes);
+  }
+
+  async chooseModel() {
+    try {
+      const list = await get(`/v1/models${query({ project: this.session.project })}`);
+      const models = list.models.map((one) => [visible(one.words), () => change(this.session, { model: one.name }), one.name === this.session.model]);
+      menu("Model, from the next message on", models);
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+  }
+
+  changes() {
+    const comment = async (comments) => {
+      try {
+        await post(`${this.base}/messages`, { text: "Comments on the changes:", comments, how: "queue" });
+        toast("The comments are sent.");
+        return true;
+      } catch (error) {
+        toast(error.message, "bad");
+        return false;
       }
-    });
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.say();
-    });
-    if (this.mayStart) return form;
-    const note = this.role === "read" ? "see sessions, but not decide or write." : "decide what is asked, but not write messages.";
-    return h("p", { class: "hint role-note" }, `Your role is ${this.role}: you can ${note}`);
+    };
+    showChanges(this.session, this.mayStart ? comment : null, () => this.ship());
+  }
+
+  ship() {
+    showShip(this.session, this.mayStart);
+  }
+
+  /** Commands that this page carries out; all others go to the server. */
+  command(name) {
+    const { session } = this;
+    const known = {
+      model: () => this.chooseModel(),
+      mode: () => this.chooseMode(),
+      diff: () => this.changes(),
+      commit: () => this.ship(),
+      undo: () => showUndo(session),
+      cost: () => this.latest().then(showUsage),
+      export: () => showExport(session),
+      rename: () => showRename(session),
+      fork: () => fork(session),
+      archive: () => archive(session, true),
+      stop: () => post(`${this.base}/interrupt`).catch((error) => toast(error.message, "bad")),
+      new: () => this.startTask(),
+      help: showKeys,
+    };
+    if (!Object.hasOwn(known, name)) return false;
+    known[name]();
+    return true;
   }
 
   follow() {
@@ -211,7 +274,10 @@ export class SessionView {
     const { state } = this.session;
     this.composer.hidden = Boolean(this.session.elsewhere);
     this.howField.hidden = state !== "running";
-    this.message.placeholder = state === "running" ? "Message to the model" : state === "waiting" ? "Message for later" : "What next?";
+    this.message.placeholder = { running: "Message the model, / for commands, @ for files", waiting: "Message for after the decision" }[state] || "What next? / for commands, @ for files";
+    this.mode.lastChild.textContent = this.sessions.modes.find(([mode]) => mode === this.session.mode)?.[1] || "Mode";
+    this.model.lastChild.textContent = oneLine(this.session.model).split("/").pop() || "Model";
+    this.drawSend();
   }
 
   drawButtons() {
@@ -229,7 +295,7 @@ export class SessionView {
       });
       return shown;
     };
-    const shown = [this.menu()];
+    const shown = [button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on: () => this.showMenu() })];
     if (this.mayStart && !elsewhere) {
       if (state === "running" || state === "queued") shown.unshift(act("interrupt", "Interrupt", "stop"));
       if (state === "interrupted" || state === "failed") shown.unshift(act("resume", "Resume", "play"));
@@ -238,16 +304,21 @@ export class SessionView {
     if (focused) shown.find((each) => each.textContent === focused)?.focus();
   }
 
-  menu() {
-    // The newest numbers, as far as the server can be reached.
-    const show = (open) => async () => open(await get(this.base).catch(() => this.session));
-    const choices = [["Changes", show(showChanges)], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
+  /** The newest numbers, as far as the server can be reached. */
+  latest() {
+    return get(this.base).catch(() => this.session);
+  }
+
+  showMenu() {
+    const show = (open) => async () => open(await this.latest());
+    const choices = [["Changes", () => this.changes()], ["Commit and ship…", () => this.ship()], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
     if (this.mayStart) {
-      choices.splice(1, 0, ["Undo…", show(showUndo)]);
-      choices.push(["Rename…", () => showRename(this.session)], ["Delete…", () => deleteSession(this.session)]);
+      choices.splice(2, 0, ["Undo…", show(showUndo)]);
+      const { archived } = this.session;
+      choices.push(["Rename…", () => showRename(this.session)], ["Continue in a copy", () => fork(this.session)]);
+      choices.push([archived ? "Move out of the archive" : "Archive", () => archive(this.session, !archived)], ["Delete…", () => deleteSession(this.session)]);
     }
-    const on = () => menu(oneLine(this.session.title) || "Session", choices);
-    return button("More about this session", { kind: "quiet", icon: "more", bare: true, "aria-haspopup": "dialog", on });
+    menu(oneLine(this.session.title) || "Session", choices);
   }
 
   drawPlan() {
@@ -267,23 +338,48 @@ export class SessionView {
     const { queued = [] } = this.session;
     this.queued.hidden = !queued.length;
     this.queued.replaceChildren(
-      ...queued.map((one) => h("li", {}, h("span", { class: "tag" }, one.how === "queue" ? "after this turn" : "with the next step"), " ", visible(oneLine(one.text)))),
+      ...queued.map((one) =>
+        h(
+          "li",
+          {},
+          h("span", { class: "tag" }, one.how === "queue" ? "after this turn" : "with the next step"),
+          h("span", { class: "queued-text" }, visible(oneLine(one.text))),
+          this.mayStart && one.how === "queue" ? button("Edit this message", { kind: "quiet small", icon: "cross", bare: true, on: () => this.takeBack(one) }) : null,
+        ),
+      ),
     );
   }
 
-  async say() {
-    const text = this.message.value.trim();
-    if (!text) return;
-    this.send.disabled = true;
+  /** A message that nobody has read yet becomes a draft again. */
+  async takeBack(one) {
     try {
-      await post(`${this.base}/messages`, { text, how: this.session.state === "running" ? this.how.value : "queue" });
-      this.message.value = "";
-      this.message.rows = 1;
+      await post(`${this.base}/messages/${encodeURIComponent(one.id)}`, {}, "DELETE");
+      if (this.field.empty) this.field.set(one.text);
+      this.message.focus();
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+  }
+
+  async say() {
+    const { field } = this;
+    const { text, uploads } = field;
+    if (field.empty || this.sending || field.pending) return;
+    if (!uploads.length && text.startsWith("/") && this.command(text.slice(1).split(/\s/)[0])) {
+      field.clear();
+      return;
+    }
+    this.sending = true;
+    this.drawSend();
+    try {
+      await post(`${this.base}/messages`, { text, uploads, how: this.session.state === "running" ? this.how.value : "queue" });
+      field.clear();
       this.list.follow();
     } catch (error) {
       toast(error.message, "bad");
     } finally {
-      this.send.disabled = false;
+      this.sending = false;
+      this.drawSend();
       this.message.focus();
     }
   }

@@ -6,7 +6,9 @@ import { ago, oneLine, STATES, visible, whenExactly } from "./text.js";
 
 const RANK = { waiting: 0, running: 1, queued: 2 };
 const GROUPS = [["waiting", "Waiting for you"], ["running", "Running"], ["queued", "Queued"], ["", "Earlier"]];
-const FILTERS = ["", "waiting", "running", "queued", "failed", "interrupted", "done"];
+const FILTERS = ["", "waiting", "running", "queued", "failed", "interrupted", "done", "archived"];
+// From so many characters on, a search looks into messages, too.
+const DEEP = 3;
 const PAGE = 50;
 
 const rank = (session) => RANK[session.state] ?? 3;
@@ -23,8 +25,7 @@ export class Sessions {
   }
 
   async start() {
-    const [{ projects, modes }] = await Promise.all([get("/v1/projects"), this.count()]);
-    Object.assign(this, { projects, modes });
+    await Promise.all([this.reloadProjects(), this.count()]);
     this.stream = sharedStream("/v1/events", {
       on: (event, data) => (event === "deleted" ? this.forget(data) : this.take(data)),
       // What changed while there was no connection is not sent again.
@@ -34,6 +35,11 @@ export class Sessions {
         this.count().catch(() => {});
       },
     });
+  }
+
+  async reloadProjects() {
+    const { projects, modes } = await get("/v1/projects");
+    Object.assign(this, { projects, modes });
   }
 
   stop() {
@@ -47,8 +53,8 @@ export class Sessions {
   take(session) {
     const before = this.known.get(session.id);
     this.known.set(session.id, { ...before, ...session });
-    if (before?.state !== session.state) {
-      this.tell("state", session, before);
+    if (before?.state !== session.state) this.tell("state", session, before);
+    if (before?.state !== session.state || before?.archived !== session.archived) {
       clearTimeout(this.counting);
       this.counting = setTimeout(() => this.count().catch(() => {}), 300);
     }
@@ -133,7 +139,8 @@ export class SessionList {
 
   matches(session) {
     const { state, project, query: words } = this.filter;
-    if ((state && session.state !== state) || (project && session.project !== project)) return false;
+    if ((state === "archived") !== Boolean(session.archived)) return false;
+    if ((state && state !== "archived" && session.state !== state) || (project && session.project !== project)) return false;
     // The server's search looks further than the title; what it found stays.
     return !words || this.shown.has(session.id) || (session.title || "").toLowerCase().includes(words.toLowerCase());
   }
@@ -144,13 +151,21 @@ export class SessionList {
     return this.load();
   }
 
-  async load(further = false) {
+  /** What the filters ask for; the titles that match are shown before messages are searched. */
+  asks(messages) {
+    const { state, project, query: words } = this.filter;
+    const archived = state === "archived";
+    return { project, query: words, state: archived ? "" : state, archived: archived || "", messages: messages || "", limit: PAGE };
+  }
+
+  async load(further = false, messages = false) {
     if (further && (this.loading || !this.cursor)) return;
     const turn = ++this.asked;
     this.loading = true;
     this.list.setAttribute("aria-busy", "true");
     try {
-      const found = await get(`/v1/sessions${query({ ...this.filter, limit: PAGE, cursor: further ? this.cursor : "" })}`);
+      const deep = messages || (further && this.deep);
+      const found = await get(`/v1/sessions${query({ ...this.asks(deep), cursor: further ? this.cursor : "" })}`);
       if (turn !== this.asked) return;
       if (!further) this.shown.clear();
       for (const session of found.sessions) {
@@ -159,7 +174,8 @@ export class SessionList {
       }
       this.cursor = found.next;
       this.more.hidden = !this.cursor;
-      this.loaded = true;
+      this.deep = deep;
+      this.loaded = deep || this.filter.query.length < DEEP;
       this.draw();
     } catch (error) {
       if (error.code !== "offline") toast(error.message, "bad");
@@ -167,6 +183,7 @@ export class SessionList {
       if (turn === this.asked) {
         this.loading = false;
         this.list.removeAttribute("aria-busy");
+        if (!messages && !further && this.filter.query.length >= DEEP) this.load(false, true);
       }
     }
   }
@@ -189,7 +206,7 @@ export class SessionList {
           dataset: { state },
           on: { click: () => this.refilter({ state }) },
         },
-        state ? STATES[state] : "All",
+        state ? STATES[state] || "Archived" : "All",
         state ? h("span", { class: "count" }, ` ${counts[state]?.toLocaleString("en") ?? 0}`) : null,
       ),
     );
@@ -256,7 +273,7 @@ export class SessionList {
         { href: `#/s/${encodeURIComponent(session.id)}`, "aria-current": this.current === session.id ? "page" : undefined },
         h("span", { class: "row-title" }, title),
         h("span", { class: "row-line" }, stateTag(session), h("time", { datetime: session.updated, title: whenExactly(session.updated) }, ago(session.updated))),
-        session.error || session.elsewhere ? h("span", { class: "row-note" }, visible(oneLine(session.error || session.elsewhere))) : null,
+        session.excerpt || session.error || session.elsewhere ? h("span", { class: "row-note" }, visible(oneLine(session.excerpt || session.error || session.elsewhere))) : null,
         h("span", { class: "row-facts" }, session.facts.join(" · ")),
       ),
     );

@@ -2,6 +2,8 @@
 
 import { button, dialog, h, labelled } from "./dom.js";
 import { get, post, query } from "./api.js";
+import { MessageField } from "./composer.js";
+import { showTrust } from "./panels.js";
 import { recall, remember } from "./storage.js";
 import { visible } from "./text.js";
 
@@ -18,7 +20,10 @@ export function startTask(sessions, started) {
   }
   const project = h("select", {}, projects.map((one) => h("option", { value: one.id }, visible(one.name))));
   if (projects.some((one) => one.id === recall(LAST))) project.value = recall(LAST);
-  const prompt = h("textarea", { rows: "5", required: true, placeholder: "What should be done?" });
+  const field = new MessageField({
+    label: "Task", rows: 5, placeholder: "What should be done? / for commands, @ for files", key: "agent.draft.new", where: () => ({ project: project.value }), submit: () => form.requestSubmit(),
+  });
+  const prompt = field.area;
   const model = h("select", {});
   const mode = h("select", {}, sessions.modes.map(([value, label]) => h("option", { value }, label)));
   const folder = h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "src" });
@@ -29,12 +34,14 @@ export function startTask(sessions, started) {
   const worktree = h("input", { type: "checkbox" });
   const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files do not change"));
   const about = h("p", { class: "hint" });
+  const trust = button("See what it brings…", { kind: "small", on: () => showTrust(chosen(), () => sessions.reloadProjects().then(draw)) });
   const problem = h("p", { class: "problem", role: "alert" });
 
   const chosen = () => sessions.project(project.value);
   async function draw() {
     const one = chosen();
-    about.textContent = `${visible(one.path)}${one.branch ? ` · ${visible(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
+    about.textContent = `${visible(one.path)}${one.branch ? ` · ${visible(one.branch)}` : ""}${one.needs_trust ? " · not trusted, so its own settings and commands are ignored" : ""}`;
+    trust.hidden = !one.needs_trust;
     apart.hidden = !one.git;
     if (!one.git) worktree.checked = false;
     mode.value = sessions.modes.some(([name]) => name === one.mode) ? one.mode : "default";
@@ -62,9 +69,10 @@ export function startTask(sessions, started) {
   const form = h(
     "form",
     { class: "form", novalidate: true },
-    labelled("Task", prompt),
+    field.element,
+    h("div", { class: "attach-line" }, field.attach, h("span", { class: "hint" }, "Images and text files, also by paste or drop")),
     labelled("Project", project),
-    about,
+    h("div", { class: "about-project" }, about, trust),
     h("div", { class: "two" }, labelled("Mode", mode), labelled("Model", model)),
     apart,
     h(
@@ -85,14 +93,13 @@ export function startTask(sessions, started) {
   go.type = "submit";
   go.setAttribute("form", (form.id = "start-form"));
   const shown = dialog("New task", form, { actions: [button("Cancel", { on: () => shown.close() }), go] });
+  field.dropOn(shown);
   prompt.focus();
-  prompt.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
   draw();
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (field.pending) return;
     if (!prompt.value.trim()) {
       problem.textContent = "Say what should be done.";
       prompt.focus();
@@ -101,7 +108,8 @@ export function startTask(sessions, started) {
     const limits = { cost: Number(cost.value), seconds: Math.round(Number(minutes.value) * 60), rounds: Math.round(Number(rounds.value)) };
     const budget = Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit > 0));
     const task = {
-      prompt: prompt.value.trim(),
+      prompt: field.text,
+      uploads: field.uploads.length ? field.uploads : undefined,
       project: project.value,
       mode: mode.value,
       model: model.value || undefined,
@@ -115,6 +123,7 @@ export function startTask(sessions, started) {
     try {
       const session = await post("/v1/sessions", task);
       remember(LAST, project.value);
+      field.clear();
       shown.close();
       started(session);
     } catch (error) {

@@ -14,22 +14,34 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, TextIO
 
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.kernel.events import MessageAdded
 from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.redact import Redactor
+from agent_cli.knowledge.template import attached_files
 from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.key_reader import NEWLINE, KeyReader
 from agent_cli.shells.terminal.app.keys import Controls, make_keys
-from agent_cli.shells.terminal.app.layout import Line, Marker, above, below_input, make_layout, max_input_rows, style_of
+from agent_cli.shells.terminal.app.layout import (
+    Line,
+    Marker,
+    above,
+    below_input,
+    make_layout,
+    max_input_rows,
+    panel_rows,
+    style_of,
+)
 from agent_cli.shells.terminal.app.output import AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.shells.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.shells.terminal.app.question_panel import OpenDialog, QuestionPanel
+from agent_cli.shells.terminal.app.view_screen import view_screen
 from agent_cli.shells.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
-from agent_cli.shells.terminal.editor import show_in_pager
+from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.render.ansi import (
     ATTENTION,
@@ -44,6 +56,7 @@ from agent_cli.shells.terminal.render.theme import TRUE_COLOR, Colors, Palette
 from agent_cli.shells.terminal.render.transcript import Transcript, user_bar
 from agent_cli.shells.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
+from agent_tools.text import counted, one_line
 
 FRAME_SECONDS = 1 / 15
 HANDLE_SECONDS = 0.008
@@ -83,6 +96,8 @@ class TerminalApp:
         self.bridge = EventQueue(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
+        # Messages that were queued when the application ended.
+        self.unsent: tuple[str, ...] = ()
         self.questions = QuestionPanel(self, clock)
         self.busy = self.stopping = self.leaving = False
         self.marker = Marker(self, look.markers)
@@ -100,9 +115,11 @@ class TerminalApp:
             layout=make_layout(
                 line,
                 self._above,
+                lambda: panel_rows(self),
                 lambda: below_input(self),
                 lambda: max_input_rows(screen.get_size().rows, open_question=self.questions.ask is not None),
                 lambda: self.app.frame_number,
+                lambda: self.proposal,
             ),
             style=DynamicStyle(self._style),
             key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
@@ -124,6 +141,7 @@ class TerminalApp:
             if self.look.title:
                 self.app.screen.write_raw(RESTORE_TITLE)
                 self.app.screen.flush()
+            self.unsent = tuple(self.queued)
             self.queued.clear()
             self.leaving = True
             if self.busy and not self.questions.defer():
@@ -190,6 +208,11 @@ class TerminalApp:
             self._frame_planned = True
             self.app.loop.call_later(max(0.0, self._frame_at + FRAME_SECONDS - self.clock()), self._tick)
 
+    def draw_now(self) -> None:
+        """Draw once the key that is handled now has had its effect."""
+        if self.app.loop is not None:
+            self.app.loop.call_soon(self._frame)
+
     def _tick(self) -> None:
         """Handle pending items for at most a slice of time, so that keys never wait, and draw."""
         loop = self.app.loop
@@ -229,6 +252,8 @@ class TerminalApp:
         return row if root is None else with_links(row, root, self.app.screen.get_size().columns)
 
     def _above(self) -> list[Line]:
+        if self.questions.write_unseen():
+            self.draw_soon()
         rows = above(self)
         self.marker.found(rows)
         return rows
@@ -239,8 +264,8 @@ class TerminalApp:
         match item:
             case Printed(text=text):
                 # Output of a command during the turn does not break the open paragraph.
+                self.transcript.writer.begin_printed()
                 self._write(text.removesuffix("\n").split("\n"), settle=False)
-                self.transcript.writer.mark_printed()
             case UserEcho(text=text):
                 self.echo(text)
             case OpenDialog():
@@ -254,19 +279,33 @@ class TerminalApp:
                     self.queued.remove(match)
                     self._save_draft()
                     self.echo(match)
+                for name, part, count in attached_files(text):
+                    where = f"lines {part}" if part else counted(count, "line")
+                    self.say(f"  attached {one_line(name)} · {where}")
             case _:
                 self.transcript(item)
 
     def _write(self, lines: Sequence[str], *, settle: bool = True) -> None:
         if settle:
             self.transcript.writer.settle()
+        self.transcript.writer.flush()
         self._lines += [*self.transcript.writer.take(), *lines]
 
     def echo(self, text: str, *, settle: bool = True) -> None:
         """Echo a user message, as the model sees it. settle: first end what is in progress."""
+        writer = self.transcript.writer
         if settle:
-            self.transcript.writer.settle()
-        self._write(user_bar(text, self.transcript.writer), settle=False)
+            writer.settle()
+        if text.startswith("/") and self.session.is_command(text):
+            writer.command(text)
+            self._write((), settle=False)
+        else:
+            self._write(user_bar(self.line.pastes.fold_known(text), writer), settle=False)
+
+    @property
+    def proposal(self) -> str:
+        """The message that is offered in the empty line; "" for none."""
+        return "" if self.busy or self.line.replying else self.session.proposal
 
     @property
     def seconds(self) -> float:
@@ -300,6 +339,16 @@ class TerminalApp:
         self.echo(text)
         self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
 
+    def keep_unmatched(self, text: str) -> bool:
+        """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
+        if not self.look.before_session:
+            return False
+        if Redactor({})(text) != text:
+            self.say("That looks like an API key, so it was dropped. First choose what to do with it.")
+        elif text.strip():
+            self.queue(text)
+        return True
+
     def queue(self, text: str) -> None:
         """Queue a message for the next step, or for the end of the work."""
         self.queued.append(text)
@@ -319,7 +368,7 @@ class TerminalApp:
             self.send(text)
 
     def _after_key(self, sender: object) -> None:
-        self.questions.guard.key_pressed()
+        self.questions.key_pressed()
         # The key that opened a panel does not close it.
         if self._panel_keys == 1:
             self.close_panel()
@@ -327,7 +376,7 @@ class TerminalApp:
         self._save_draft()
 
     def _save_draft(self) -> None:
-        self.session.keep(self.questions.guard.without_held(self.line.draft), self.queued)
+        self.session.keep(self.line.draft, self.queued)
 
     def interrupt(self) -> None:
         """Stop the work; the conversation stays."""
@@ -380,15 +429,41 @@ class TerminalApp:
         loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
         return waiting.wait()
 
-    def page(self, text: str) -> None:
-        """Show a long text in the pager; from the drawing thread."""
+    def show_view(self, state: ViewState) -> Chosen | None:
+        """Show a view on the alternate screen until it is closed; return how it was left.
+
+        Not from the drawing thread. Raises CancelledError if the application ends.
+        """
+        waiting = PendingReply()
+
+        async def go() -> None:
+            try:
+                async with in_terminal():
+                    depth = _DEPTHS[self.palette.depth]
+                    screen = view_screen(state, self.palette, self.app.reader, self.app.screen, depth)
+                    waiting.answer(await screen.run_async())
+            finally:
+                waiting.cancel()
+
+        loop = self.app.loop
+        if loop is None or loop.is_closed():
+            raise CancelledError
+        loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
+        left: Chosen | None = waiting.wait()
+        return left
+
+    def open_view(self, view: View) -> None:
+        """Show a view; from the drawing thread."""
 
         def show() -> None:
             with suppress(CancelledError):
-                if not self.outside(lambda: show_in_pager(text)):
-                    self.soon(lambda: self.say(text))
+                self.show_view(ViewState(view))
 
-        threading.Thread(target=show, name="pager", daemon=True).start()
+        threading.Thread(target=show, name="view", daemon=True).start()
+
+    def page(self, text: str) -> None:
+        """Show a long text in a view; from the drawing thread."""
+        self.open_view(View("", lambda width: prose_lines(text, width)))
 
     def hint_for(self, text: str, seconds: float) -> None:
         """Show a hint above the input line for some seconds."""

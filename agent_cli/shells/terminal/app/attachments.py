@@ -17,6 +17,12 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _PLACEHOLDER = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
 _SUFFIX = r"\.(?:png|jpe?g|gif|webp)"
 _MENTION = re.compile(rf"""(?<![\w@`])@(?:"([^"\n]+{_SUFFIX})"|([^\s"]\S*{_SUFFIX})(?![\w.]))""", re.IGNORECASE)
+# A path that was typed: one that says where it begins, so that a mere name of a file is a word.
+_PATH = re.compile(
+    rf"""(?<![\w@`"'/])(?:"((?:file://)?[~.]{{0,2}}/[^"\n]+{_SUFFIX})"|'((?:file://)?[~.]{{0,2}}/[^'\n]+{_SUFFIX})'"""
+    rf"""|((?:file://)?[~.]{{0,2}}/(?:\\.|[^\s\\"'`])+{_SUFFIX})(?![\w.]))""",
+    re.IGNORECASE,
+)
 _SECONDS, _MAX_BYTES = 5.0, 20_000_000
 # Commands that write the clipboard image as PNG to stdout, by the variable of the display they need.
 _CLIPBOARDS = (
@@ -47,17 +53,17 @@ class ImageAttachments:
         return f"[Image #{number} {one_line(path.name).replace(']', '')}]"
 
     def from_paste(self, text: str) -> str | None:
-        """Return the placeholder for a pasted image path, as terminals insert dropped files; None for other text."""
+        """Return placeholders for pasted image paths, as terminals insert dropped files; None for other text."""
         if "\n" in text.strip() or len(text) > 4096:
             return None
         try:
-            words = shlex.split(text.strip().removeprefix("file://"))
+            words = shlex.split(text)
         except ValueError:
             return None
-        path = Path(os.path.expanduser(words[0])) if len(words) == 1 else None
-        if path is None or not path.is_absolute() or path.suffix.lower() not in SUFFIXES or not _is_file(path):
+        paths = [Path(os.path.expanduser(word.removeprefix("file://"))) for word in words]
+        if not paths or not all(p.is_absolute() and p.suffix.lower() in SUFFIXES and _is_file(p) for p in paths):
             return None
-        return self.add(path)
+        return " ".join(map(self.add, paths))
 
     def placeholder_length(self, text: str) -> int:
         """Return the length of the placeholder that a text ends with; 0 for none."""
@@ -67,13 +73,22 @@ class ImageAttachments:
         return len(found[0]) if found else 0
 
     def images_in(self, text: str, *folders: Path) -> list[Path]:
-        """Return the images of a message: by placeholder, and mentioned as `@path` in the first folder that has it."""
+        """Return the images of a message: by placeholder, `@path` in the first folder that has it, or typed path."""
         found = [self._paths[int(n)] for n in _PLACEHOLDER.findall(text) if int(n) in self._paths]
         for quoted, bare in _MENTION.findall(text):
             name = os.path.expanduser(quoted or bare)
             paths = [path for folder in folders if _is_file(path := folder / name)]
             found += paths[:1]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys([*found, *typed_images(text, *folders)]))
+
+
+def typed_images(text: str, *folders: Path) -> list[Path]:
+    """Return the images whose paths were typed."""
+    found: list[Path] = []
+    for quoted, single, bare in _PATH.findall(text):
+        name = (quoted or single or re.sub(r"\\(.)", r"\1", bare)).removeprefix("file://")
+        found += [path for folder in folders if _is_file(path := folder / os.path.expanduser(name))][:1]
+    return found
 
 
 def _is_file(path: Path) -> bool:

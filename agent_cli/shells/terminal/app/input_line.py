@@ -4,7 +4,7 @@ A reply to a question sets the draft aside and restores it, so the draft is neve
 
 Long pastes are folded to a placeholder in the line and unfolded when the message is sent.
 
-The history is shared by the sessions of a project: JSON lines, one string each, readable only by the user.
+The history is shared by the sessions of a project: JSON lines, one message each, readable only by the user.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
+from agent_cli.kernel.runtime.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
-from agent_cli.shells.terminal.app.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.dialogs.model import Option
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 
 MAX_ENTRIES = 1_000
+# Characters of pastes that are stored with a message; of a message with more, only the rest is kept.
+MAX_HISTORY_CHARS = 20_000
+# A message, or one with pastes: {"text": ..., "pasted": {placeholder: text}}.
+_Entry = str | dict[str, Any]
 _MAX_HISTORY_BYTES = 64 << 20
 
 
@@ -38,22 +43,26 @@ class ProjectHistory(History):
     def __init__(self, path: Path | None) -> None:
         super().__init__()
         self._path = path
+        self.pastes = Pastes()
 
     def load_history_strings(self) -> Iterable[str]:
         """Return the entries, newest first."""
         found: dict[str, None] = {}
-        for text in reversed(self._read_file()):
-            found.setdefault(text)
+        for entry in reversed(self._read_file()):
+            found.setdefault(self._folded(entry))
         return list(found)[:MAX_ENTRIES]
 
     def store_string(self, string: str) -> None:
         if self._path is None or not string.strip():
             return
+        pasted = self.pastes.pasted_in(string)
+        fits = sum(map(len, pasted.values())) <= MAX_HISTORY_CHARS
+        entry = {"text": string, "pasted": pasted} if pasted and fits else string
         try:
             private_folder(self._path.parent)
             handle = open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
             with os.fdopen(handle, "ab") as file:
-                file.write(json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                file.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         except OSError:
             self._path = None
 
@@ -62,11 +71,11 @@ class ProjectHistory(History):
         return list(self.load_history_strings()) or list(dict.fromkeys(reversed(self.get_strings())))
 
     def add(self, text: str) -> None:
-        """Add a message, unless it repeats the last one."""
+        """Add a message with its pastes folded, unless it repeats the last one."""
         if text.strip() and self.get_strings()[-1:] != [text]:
             self.append_string(text)
 
-    def _read_file(self) -> list[str]:
+    def _read_file(self) -> list[_Entry]:
         if self._path is None:
             return []
         try:
@@ -79,13 +88,22 @@ class ProjectHistory(History):
                 text = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(text, str):
+            if isinstance(text, str) or (isinstance(text, dict) and isinstance(text.get("text"), str)):
                 texts.append(text)
         if len(lines) > 4 * MAX_ENTRIES:
             self._rewrite(texts[-MAX_ENTRIES:])
         return texts
 
-    def _rewrite(self, texts: list[str]) -> None:
+    def _folded(self, entry: _Entry) -> str:
+        """Return an entry with its pastes folded, under the numbers that they have in this session."""
+        if isinstance(entry, str):
+            return entry
+        text: str = entry["text"]
+        for placeholder, pasted in dict(entry.get("pasted") or {}).items():
+            text = text.replace(str(placeholder), self.pastes.add(str(pasted)))
+        return text
+
+    def _rewrite(self, texts: list[_Entry]) -> None:
         """Rewrite the file with the latest messages only."""
         assert self._path is not None
         lines = (json.dumps(t, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for t in texts)
@@ -97,6 +115,10 @@ FOLD_LINES, FOLD_CHARS = 4, 800
 _PLACEHOLDER = re.compile(r"\[Pasted #(\d{1,9}) (?:\d+ lines?|\d+ characters)\]")
 
 
+def _count_lines(text: str) -> int:
+    return text.removesuffix("\n").count("\n") + 1
+
+
 class Pastes:
     """The pasted texts of this session, by number."""
 
@@ -106,17 +128,35 @@ class Pastes:
     def fold(self, text: str) -> str:
         """Return a placeholder for a pasted text; the text itself if it is short."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.removesuffix("\n").count("\n") + 1
-        if lines <= FOLD_LINES and len(text) <= FOLD_CHARS:
-            return text
-        number = len(self._texts) + 1
-        self._texts[number] = text
-        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-        return f"[Pasted #{number} {size}]"
+        return text if _count_lines(text) <= FOLD_LINES and len(text) <= FOLD_CHARS else self.add(text)
 
     def unfold(self, text: str) -> str:
         """Replace the placeholders in a text with the pasted texts."""
         return _PLACEHOLDER.sub(lambda match: self._texts.get(int(match[1]), match[0]), text)
+
+    def fold_known(self, text: str) -> str:
+        """Replace what was pasted in this session by its placeholder."""
+        for number, pasted in self._texts.items():
+            if pasted in text:
+                text = text.replace(pasted, self._placeholder(number))
+        return text
+
+    def add(self, text: str) -> str:
+        """Return the placeholder of a pasted text; the same for the same text."""
+        number = next((n for n, known in self._texts.items() if known == text), len(self._texts) + 1)
+        self._texts[number] = text
+        return self._placeholder(number)
+
+    def _placeholder(self, number: int) -> str:
+        text = self._texts[number]
+        lines = _count_lines(text)
+        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
+        return f"[Pasted #{number} {size}]"
+
+    def pasted_in(self, text: str) -> dict[str, str]:
+        """Return the pasted texts by the placeholders in a text."""
+        found = ((match[0], self._texts.get(int(match[1]))) for match in _PLACEHOLDER.finditer(text))
+        return {placeholder: pasted for placeholder, pasted in found if pasted is not None}
 
     def placeholder_length(self, text: str) -> int:
         """Return the length of the placeholder that a text ends with; 0 for none."""
@@ -130,8 +170,6 @@ PROMPT = "> "
 SEARCH = "history: "
 # Characters of an earlier message that a search covers.
 _SEARCHED_CHARS = 2_000
-# A longer message is stored in the history with its pastes folded.
-MAX_HISTORY_CHARS = 20_000
 
 
 class InputLine:
@@ -150,7 +188,7 @@ class InputLine:
     ) -> None:
         self.history = history
         self._commands, self._files = commands, files
-        self.pastes = Pastes()
+        self.pastes = history.pastes
         self.pictures = pictures or ImageAttachments()
         self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._text_changed)
         self.label = PROMPT
@@ -220,8 +258,8 @@ class InputLine:
 
     def take_message(self) -> str:
         """Return the message, add it to the history, and clear the line."""
-        text, typed = self.text, self.buffer.text
-        self.history.add(text if len(text) <= MAX_HISTORY_CHARS else typed)
+        text = self.text
+        self.history.add(self.buffer.text)
         self.clear()
         return text
 
@@ -263,7 +301,11 @@ class InputLine:
         self.chosen = -1
         before, after = self.buffer.document.text_before_cursor, self.buffer.document.text_after_cursor
         if self.picking:
-            self.menu, self.chosen = filter_options(self.buffer.text, self._options), 0
+            text = self.buffer.text.strip()
+            self.menu, self.chosen = filter_options(text, self._options), 0
+            if not self.menu and text.isdecimal():
+                # The number of an option.
+                self.menu = [found for found in filter_options("", self._options) if found.index + 1 == int(text)]
         else:
             commands = self._commands() if before.startswith("/") else ()
             self.menu = [] if self.replying else complete(before, commands, self._files)

@@ -80,6 +80,7 @@ class KeyReader(Vt100Input):
 
     marks_pastes: it is known that the terminal marks what it pastes.
     at_once: the Enter that is handled now came in one burst with text before it, as programs type a line.
+    alone: the key that is handled now came in a burst of its own.
     """
 
     def __init__(self, terminal: TextIO, clock: Callable[[], float]) -> None:
@@ -87,6 +88,8 @@ class KeyReader(Vt100Input):
         self._clock = clock
         self.answers = AnswerFilter()
         self.marks_pastes = self.at_once = False
+        self.alone = True
+        self._burst = 0
         # The beginning of a sequence; the text of a marked paste that has not ended.
         self._partial = ""
         self._paste: str | None = None
@@ -177,7 +180,9 @@ class KeyReader(Vt100Input):
         """Return the keys that act now; hold text from a line with an Enter on until its burst ends."""
         now = self._clock()
         if self.between_bursts:
-            self._silence = now - self._read_at
+            self._silence, self._burst = now - self._read_at, 0
+        self._burst += sum(key.key != Keys.Ignore for key in keys)
+        self.alone = self._burst == 1
         self._read_at, self.at_once = now, False
         sorted_keys: list[KeyPress] = []
         for is_text, group in groupby(keys, _is_text):

@@ -24,14 +24,16 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.layout import key_rows
 from agent_cli.shells.terminal.app.protocol import LiveScreen
+from agent_cli.shells.terminal.app.typed_text import length_after, length_before
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
-from agent_cli.shells.terminal.render.ansi import count_rows
 from agent_cli.shells.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
+from agent_tools.text import counted
 
 # A key that is not typed into a search.
 _WRITING = ~is_searching
@@ -75,17 +77,12 @@ def _add_answers(keys: KeyBindings, controls: Controls) -> None:
     """Bind the keys that answer an open question."""
     questions = controls.live.questions
 
-    for key in (*KEYS, EXPLAIN, VIEW, MARK):
-        acts = Condition(lambda key=key: questions.may_answer(key))  # type: ignore[misc]
-        waits = Condition(lambda key=key: questions.may_hold(key))  # type: ignore[misc]
+    for key in (*KEYS, EXPLAIN, VIEW, MARK, ","):
+        takes = Condition(lambda key=key: questions.takes(key))  # type: ignore[misc]
 
-        @keys.add(key, filter=waits & _WRITING, eager=True)
-        def _hold(event: KeyPressEvent) -> None:
-            questions.guard.hold(event.key_sequence[0].data, types=not vi_navigation_mode())
-
-        @keys.add(key, filter=acts & _WRITING, eager=True)
+        @keys.add(key, filter=takes & _WRITING, eager=True)
         def _answer(event: KeyPressEvent) -> None:
-            questions.answer(event.key_sequence[0].data)
+            questions.press(event.key_sequence[0].data)
 
 
 def _add_endings(keys: KeyBindings, controls: Controls) -> None:
@@ -121,7 +118,9 @@ def _add_movements(keys: KeyBindings, controls: Controls) -> None:
     def _tab(event: KeyPressEvent) -> None:
         if controls.live.questions.comment():
             return
-        if line.picking and line.menu:
+        if not line.buffer.text and controls.live.proposal:
+            line.set_text(controls.live.proposal)
+        elif line.picking and line.menu:
             line.move(1)
         elif line.menu:
             line.accept()
@@ -165,6 +164,8 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     def _paste(event: KeyPressEvent) -> None:
         line.paste(event.data)
 
+    _add_characters(keys, line)
+
     @keys.add("v", filter=vi_navigation_mode & _WRITING)
     def _editor(event: KeyPressEvent) -> None:
         controls.edit_draft()
@@ -172,6 +173,13 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & _WRITING)
     def _delete_placeholder(event: KeyPressEvent) -> None:
         line.buffer.delete_before_cursor(line.placeholder)
+
+    agreed = Condition(lambda: bool(controls.live.session.agreed))
+
+    @keys.add("backspace", filter=empty & agreed & _WRITING)
+    def _take_back(event: KeyPressEvent) -> None:
+        count = controls.live.session.take_back()
+        controls.live.hint_for(f"The answer to {counted(count, 'call')} is undone", 2.0)
 
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 
@@ -181,6 +189,31 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
         words = re.match(_WORD_PATTERN % (event.arg - 1), line.buffer.document.text_after_cursor)
         event.app.clipboard.set_text(line.buffer.delete(len(words[0]) if words else 0))
         event.app.vi_state.input_mode = InputMode.INSERT
+
+
+def _add_characters(keys: KeyBindings, line: InputLine) -> None:
+    """Bind the keys that move over a character, or delete one: an emoji may be of several code points."""
+    inside = ~vi_navigation_mode & _WRITING
+    before = Condition(lambda: length_before(line.buffer.document.current_line_before_cursor) > 1)
+    after = Condition(lambda: length_after(line.buffer.document.current_line_after_cursor) > 1)
+
+    @keys.add("left", filter=before & inside)
+    @keys.add("c-b", filter=before & inside)
+    def _left(event: KeyPressEvent) -> None:
+        line.buffer.cursor_position -= length_before(line.buffer.document.text_before_cursor)
+
+    @keys.add("right", filter=after & inside)
+    @keys.add("c-f", filter=after & inside)
+    def _right(event: KeyPressEvent) -> None:
+        line.buffer.cursor_position += length_after(line.buffer.document.text_after_cursor)
+
+    @keys.add("backspace", filter=before & Condition(lambda: not line.placeholder) & inside)
+    def _delete_before(event: KeyPressEvent) -> None:
+        line.buffer.delete_before_cursor(length_before(line.buffer.document.text_before_cursor))
+
+    @keys.add("delete", filter=after & inside)
+    def _delete_after(event: KeyPressEvent) -> None:
+        line.buffer.delete(length_after(line.buffer.document.text_after_cursor))
 
 
 TWICE_SECONDS = 1.0
@@ -218,22 +251,12 @@ class Controls:
         live.draw_soon()
 
     def show_details(self) -> None:
-        """Show the latest call in full, an earlier one with each further press; long ones in the pager."""
-        live = self.live
-        entry = live.transcript.details.next()
-        if entry is None:
-            live.hint_for("There is nothing more to show", 2.0)
-            return
-        writer = live.transcript.writer
-        lines = list(entry.lines())
-        size = live.app.screen.get_size()
-        if count_rows((line.plain for line in lines), size.columns) < size.rows:
-            writer.settle()
-            for line in lines:
-                writer.put(line)
-            live.draw_soon()
+        """Show the transcript with all that was left out of it, the latest entry chosen."""
+        view = self.live.transcript.details.view()
+        if view is None:
+            self.live.hint_for("There is nothing more to show", 2.0)
         else:
-            live.page("\n".join(line.plain for line in lines))
+            self.live.open_view(view)
 
     def paste_image(self) -> None:
         """Insert the clipboard image as a placeholder."""

@@ -12,24 +12,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout import (
+    BufferControl,
+    Dimension,
+    DynamicContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from agent_cli.shells.terminal.app.input_line import InputLine
+from agent_cli.shells.terminal.app.input_line import PROMPT, InputLine
 from agent_cli.shells.terminal.app.protocol import LiveScreen
-from agent_cli.shells.terminal.app.question_panel import OpenDialog
-from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, truncate_cells
-from agent_cli.shells.terminal.render.call_output import TAIL_ROWS
+from agent_cli.shells.terminal.app.question_panel import KEYS_ROWS, MAX_TYPED_PART
+from agent_cli.shells.terminal.app.typed_text import WrapAtSpaces, count_typed_rows
+from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.results import TodoItem
-from agent_tools.text import UNSAFE, escape_controls, one_line, short_count, short_duration
+from agent_tools.text import UNSAFE, counted, escape_controls, one_line, short_count, short_duration
 
 MOVES_PER_SECOND = 4
 
@@ -87,11 +96,11 @@ class Marker:
         self._timer = loop.call_later(1.0 / MOVES_PER_SECOND, self.tick)
 
 
-MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU, MAX_INPUT_ROWS = 6, 4, 7, 12, 8
+MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU = 6, 4, 7, 12
+# The sign before the input line in the normal mode of vi.
+VI_PROMPT = ": "
 # Cells reserved for the current activity before anything else.
 MIN_ACTIVITY_CELLS = 24
-# Rows of a question before anything else.
-MIN_QUESTION_ROWS = 8
 # Rows of a window that has rules around the input line.
 MIN_RULED_ROWS = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
@@ -119,14 +128,11 @@ def status_line(
     return (("class:marker", marker), ("class:status", f" {truncate_cells(what, room)}"), ("class:dim", tail))
 
 
-def todo_lines(items: Sequence[TodoItem], width: int, most: int = MAX_STEPS, *, paused: bool = False) -> list[Line]:
+def todo_lines(items: Sequence[TodoItem], width: int, most: int = MAX_STEPS) -> list[Line]:
     """Return the plan as a checklist; for a long plan the part around the current step."""
     if not items or most < 1:
         return []
     done = sum(item.status in ("completed", "cancelled") for item in items)
-    if paused:
-        message = f"  earlier plan, paused: {done} of {len(items)} done (/todos shows it)"
-        return [(("class:dim", truncate_cells(message, width)),)]
     first = 0
     room = most
     if len(items) > most:
@@ -157,8 +163,31 @@ def queue_lines(queued: Sequence[str], width: int, most: int = MAX_QUEUED) -> li
     return lines
 
 
-# Styles of permission modes, by their danger.
-MODE_STYLES = {"bypassPermissions": "class:danger", "acceptEdits": "class:edits", "plan": "class:plan"}
+# Permission modes in words, and their styles, by danger.
+MODE_WORDS: dict[str, tuple[str, str]] = {
+    "default": ("asks before changes", "class:dim"),
+    "acceptEdits": ("edits without asking", "class:edits"),
+    "plan": ("plans, changes nothing", "class:plan"),
+    "dontAsk": ("refuses what is not allowed", "class:dim"),
+    "bypassPermissions": ("never asks", "class:danger"),
+}
+_BAR_CELLS, _NEARLY_FULL = 8, 80
+
+
+def mode_field(mode: str, key: str) -> Fragment:
+    """Return a permission mode for the toolbar, with the key that changes it."""
+    words, style = MODE_WORDS.get(mode, (mode, "class:dim"))
+    return style, f"{words} ({key})" if key else words
+
+
+def context_field(used: int, window: int | None) -> str | Fragment:
+    """Return how full the model's window is: a bar and a number; without the size of the window only the tokens."""
+    if not window:
+        return f"context {short_count(used)}"
+    percent = 100 * used // window
+    full = min(-(-percent * _BAR_CELLS // 100), _BAR_CELLS)
+    text = f"context {'━' * full}{'╌' * (_BAR_CELLS - full)} {percent}%"
+    return ("class:edits", text) if percent >= _NEARLY_FULL else text
 
 
 def toolbar(fields: Iterable[str | Fragment], width: int) -> Line:
@@ -197,35 +226,85 @@ def style_of(palette: Palette) -> Style:
 
 def max_input_rows(rows: int, *, open_question: bool) -> int:
     """Return the maximum rows of the input line; few while a question is open."""
-    return max(1, min(MAX_INPUT_ROWS, rows // (6 if open_question else 3)))
+    return max(1, rows // (MAX_TYPED_PART if open_question else 2))
 
 
 def make_layout(
-    line: InputLine, above: Lines, below: Lines, typed: Callable[[], int], frame: Callable[[], int]
+    line: InputLine,
+    above: Lines,
+    panel: Callable[[], tuple[Sequence[Line], int] | None],
+    below: Lines,
+    typed: Callable[[], int],
+    frame: Callable[[], int],
+    proposal: Callable[[], str],
 ) -> Layout:
-    """Lay out three windows, none taller than its content.
+    """Lay out the windows, none taller than its content.
 
+    panel: returns the rows of the open question and the one with the cursor, if there is a question. It takes the place
+        of the input line; a draft is above it, and a reply below.
     typed: returns how many rows the input line may take.
     frame: returns the frame number; the content above and below is computed once per frame.
+    proposal: returns the message that is offered in the empty line.
     """
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
 
     def prefix(number: int, wrap_count: int) -> StyleAndTextTuples:
-        label = f"[vi] {line.label}" if vi_navigation_mode() else line.label
+        # Another sign, and not a word that would move the text.
+        label = VI_PROMPT if vi_navigation_mode() and line.label == PROMPT else line.label
         if number == 0 and wrap_count == 0:
             return [("class:ask" if line.replying else "class:prompt", label)]
         return [("", " " * cells(label) if wrap_count or number else "")]
 
     typing = Window(
         BufferControl(
-            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_ShowInvisible()]
+            line.buffer,
+            search_buffer_control=search.control,
+            preview_search=True,
+            input_processors=[_ShowInvisible(), WrapAtSpaces(lambda: cells(line.label)), _ShowProposal(proposal)],
         ),
         height=lambda: Dimension(min=1, max=typed()),
         wrap_lines=True,
         dont_extend_height=True,
         get_line_prefix=prefix,
     )
-    return Layout(HSplit([_text(above, frame), typing, search, _text(below, frame)]), focused_element=typing)
+    top: Window = _text(above, frame)
+    bottom: Window = _text(below, frame)
+    question = _text(lambda: (panel() or ((), 0))[0], frame, _PanelWindow)
+    question.line, question.row = typing, lambda: (panel() or ((), 0))[1]
+    plain, draft = HSplit([top, typing, search, bottom]), HSplit([top, typing, search, question, bottom])
+    reply, alone = HSplit([top, question, typing, search, bottom]), HSplit([top, question, bottom])
+
+    def current() -> HSplit:
+        if panel() is None:
+            return plain
+        return reply if line.replying else draft if line.buffer.text else alone
+
+    return Layout(DynamicContainer(current), focused_element=typing)
+
+
+class _PanelWindow(Window):
+    """The window of a question. While the input line is hidden, the cursor is at the highlighted choice."""
+
+    line: Window
+    row: Callable[[], int]
+
+    def write_to_screen(self, screen: Any, mouse_handlers: Any, write_position: Any, *more: Any) -> None:
+        super().write_to_screen(screen, mouse_handlers, write_position, *more)
+        if self.line not in screen.cursor_positions:
+            screen.set_cursor_position(self.line, Point(0, write_position.ypos + self.row()))
+
+
+class _ShowProposal(Processor):
+    """Show a message that is offered, behind the cursor of the empty line."""
+
+    def __init__(self, proposal: Callable[[], str]) -> None:
+        self._proposal = proposal
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        shown = list(transformation_input.fragments)
+        if not transformation_input.document.text and (text := self._proposal()):
+            shown.append(("class:dim", f"{text} (Tab)"))
+        return Transformation(shown)
 
 
 class _ShowInvisible(Processor):
@@ -238,7 +317,10 @@ class _ShowInvisible(Processor):
         return Transformation(shown)
 
 
-def _text(lines: Lines, frame: Callable[[], int]) -> Window:
+W = TypeVar("W", bound=Window)
+
+
+def _text(lines: Lines, frame: Callable[[], int], kind: type[W] = Window) -> W:  # type: ignore[assignment]
     """Make a window of rows that are already clipped; without rows it has no height."""
     kept: tuple[int, StyleAndTextTuples, Dimension] = (-1, [], Dimension.exact(0))
 
@@ -255,38 +337,57 @@ def _text(lines: Lines, frame: Callable[[], int]) -> Window:
     def height() -> Dimension:
         return current()[2]
 
-    return Window(FormattedTextControl(lambda: current()[1]), height=height, wrap_lines=False, dont_extend_height=True)
+    return kind(FormattedTextControl(lambda: current()[1]), height=height, wrap_lines=False, dont_extend_height=True)
 
 
 def above(live: LiveScreen) -> list[Line]:
-    """Return the rows above the input line: unfinished output, plan, queue, status, or a question.
+    """Return the rows above the input line, or above a question: unfinished output, plan, queue, status.
 
-    If they do not fit, the first ones are dropped, and a question is folded.
+    If they do not fit, the first ones are dropped.
     """
     size = live.app.screen.get_size()
-    open_question, rule = live.questions.ask is not None, _rule(live)
+    question, rule = live.questions.ask is not None, _rule(live)
     width = size.columns - 1
-    room = max(1, size.rows - 2 - 2 * len(rule) - max_input_rows(size.rows, open_question=open_question))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
+    typed = count_typed_rows(live.line.buffer.text, max(width - cells(live.line.label), 1))
+    typed = min(typed, max_input_rows(size.rows, open_question=question))
+    room = max(1, size.rows - 2 - 2 * len(rule) - typed)
+    if (panel := panel_rows(live)) is not None:
+        rule = []
+        room = max(0, size.rows - len(panel[0]) - KEYS_ROWS - live.questions.typed_rows)
     rows: list[Line] = []
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
-    if live.questions.ask is not None:
-        # What was just queued must not seem to have vanished.
-        queue_row = int(bool(live.queued) and room > MIN_QUESTION_ROWS)
-        rows = [*_question(live, live.questions.ask, width, room - len(rows) - queue_row), *rows]
-    elif live.busy and len(rows) < room:
-        rows.insert(0, _status(live, width))
-    room -= len(rows)
+    status = [_status(live, width)] if not question and live.busy and len(rows) < room else []
+    room -= len(rows) + len(status)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
+    if (count := len(live.session.agreed)) and not question and len(queue) < room:
+        text = f"  {counted(count, 'answered call')} to come (Backspace undoes the answer)"
+        queue.append((("class:dim", truncate_cells(text, width)),))
     room -= len(queue)
-    todos = _plan(live, width, min(MAX_STEPS, room))
+    todos = [] if question else _plan(live, width, min(MAX_STEPS, room))
     room -= len(todos)
-    tail = _tail(live, min(room, max(2, size.rows // 3)))
-    if tail and not tail[-1] and [*todos, *queue, *rows][:1] == [_BLANK]:
-        tail.pop()
-    return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+    # One blank row above the input line, and one above the status.
+    gap = [_BLANK] if room > 1 and not question else []
+    below = [*status, *todos, *queue, *rows]
+    room -= len(gap) + (bool(gap) and bool(below))
+    tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
+    if (below and gap and (tail or not live.transcript.writer.blank)) or (panel is not None and tail and room > 0):
+        tail = [*tail, _BLANK]
+    rows = [*tail, *below, *gap, *rule]
+    blank = panel is not None and not rows and not live.transcript.writer.blank and len(panel[0]) < size.rows - 3
+    return [_BLANK] if blank else rows
+
+
+def panel_rows(live: LiveScreen) -> tuple[list[Line], int] | None:
+    """Return the rows of the open question, and the one with the cursor; None without a question."""
+    if (ask := live.questions.ask) is None:
+        return None
+    writer, width = live.transcript.writer, live.app.screen.get_size().columns - 1
+    replying, away = live.line.replying, live.questions.away
+    rows, at = ask.view.rows(writer.console, width, live.questions.room, replying=replying, away=away)
+    return [fragments(live.palette.apply(row), width) for row in rows], at
 
 
 def _rule(live: LiveScreen) -> list[Line]:
@@ -299,25 +400,14 @@ def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
     """Return the plan while there is work, unless an earlier turn has finished it."""
     items, paused = live.session.plan(), live.session.plan_paused()
     over = all(item.status in ("completed", "cancelled") for item in items) and not live.transcript.plan_touched
-    return todo_lines(items, width, most, paused=paused) if _is_working(live) and not over else []
-
-
-def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
-    """Return the rows of the open question, separated from the text above it."""
-    writer, size = live.transcript.writer, live.app.screen.get_size()
-    replying, typing = live.line.replying, live.questions.guard.is_typing_message
-    rows = ask.view.rows(writer.console, width, room, size.rows, replying=replying, typing=typing)
-    gap: list[Line] = [_BLANK] if len(rows) < room and not writer.blank else []
-    return [*gap, *(fragments(live.palette.apply(row), width) for row in rows)]
+    return todo_lines(items, width, most) if _is_working(live) and not over and not paused else []
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
-    """Return the end of the answer or thought and the running calls, followed by a blank row."""
-    answer = live.transcript.writer.tail()[-TAIL_ROWS:]
-    rows = [*answer, *live.transcript.writer.running(str(live.marker))]
-    if not rows or room < 1:
-        return []
-    return rows[-room:] if len(rows) >= room else [*rows, ""]
+    """Return the end of the answer or thought, and the running calls."""
+    writer = live.transcript.writer
+    rows = [*writer.running(str(live.marker)), *writer.tail()]
+    return rows[-room:] if room > 0 else []
 
 
 def _is_working(live: LiveScreen) -> bool:
@@ -329,13 +419,20 @@ def _is_working(live: LiveScreen) -> bool:
 def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.view.turn_usage.input, transcript.received
-    doing = transcript.status()
+    doing = transcript.status(live.seconds)
     return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, marker=str(live.marker))
 
 
 def below_input(live: LiveScreen) -> list[Line]:
-    """Return the rows below the input line: the menu and the toolbar."""
+    """Return the rows below the input line: the menu and the toolbar, or the keys of a question."""
     width = live.app.screen.get_size().columns - 1
+    if (ask := live.questions.ask) is not None:
+        keys = ask.view.keys(width, replying=live.line.replying, away=live.questions.away)
+        row = to_ansi(keys, color=not live.transcript.writer.console.no_color)
+        return [
+            *(_menu(live, width) if live.line.menu or live.line.picking else ()),
+            fragments(live.palette.apply(row), width),
+        ]
     from_command = live.session.status_line()
     bar = (
         fragments(live.palette.apply_foreign(from_command), width)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent_cli.shells.terminal.app.question_panel import QuestionHost, QuestionPanel
+from agent_cli.shells.terminal.dialogs.view import View
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.record import Value
 from agent_tools.results import TodoItem
 
 
 class Appearance(Value):
-    """Appearance and editing mode of the screen: see the settings under [terminal]."""
+    """Appearance and editing mode of the screen: see the settings under [terminal].
+
+    before_session: only a question is asked; messages wait for the session.
+    """
 
     reflow: bool = False
     vim: bool = False
@@ -21,6 +25,7 @@ class Appearance(Value):
     notify: bool = True
     ask_background: bool = False
     ask_paste: bool = False
+    before_session: bool = False
     markers: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     # The folder whose files are linked; None: no links.
     links: Path | None = None
@@ -73,6 +78,17 @@ class ScreenSession(Protocol):
 
     def next_mode(self) -> None: ...
 
+    @property
+    def proposal(self) -> str:
+        """A message that would continue the work; "" if nothing is left."""
+
+    @property
+    def agreed(self) -> Sized:
+        """What was decided about calls whose turn has not come."""
+
+    def take_back(self) -> int:
+        """Have these calls asked about instead; return how many there were."""
+
 
 class LiveScreen(QuestionHost, Protocol):
     """The screen as seen by the keys and the layout. Everything runs on the drawing thread."""
@@ -93,6 +109,10 @@ class LiveScreen(QuestionHost, Protocol):
     @property
     def marker(self) -> object:
         """The moving marker; `str` returns its current sign."""
+
+    @property
+    def proposal(self) -> str:
+        """The message that is offered in the empty line; "" for none."""
 
     @property
     def seconds(self) -> float:
@@ -117,7 +137,10 @@ class LiveScreen(QuestionHost, Protocol):
         """Run a program that needs the terminal and return its result; not from the drawing thread."""
 
     def page(self, text: str) -> None:
-        """Show a long text in the pager."""
+        """Show a long text in a view."""
+
+    def open_view(self, view: View) -> None:
+        """Show a view."""
 
     def hint_for(self, text: str, seconds: float) -> None:
         """Show a hint above the input line for some seconds."""

@@ -1,8 +1,7 @@
-"""The open question on the screen: its keys, the guard against accidental keys, and typed replies."""
+"""The open question, which takes the place of the input line: its keys, typed replies, and the draft meanwhile."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,10 +15,8 @@ from agent_cli.shells.terminal.app.key_guard import KeyGuard, KeyHost
 from agent_cli.shells.terminal.app.output import InlineApp
 from agent_cli.shells.terminal.app.question_view import QuestionView
 from agent_cli.shells.terminal.app.worker import PendingReply
-from agent_cli.shells.terminal.dialogs.lines import dialog_lines
 from agent_cli.shells.terminal.dialogs.model import (
     EXPLAIN,
-    GUARD_SECONDS,
     MARK,
     VIEW,
     Choice,
@@ -27,11 +24,11 @@ from agent_cli.shells.terminal.dialogs.model import (
     GiveAnswer,
     InEditor,
     Pick,
-    PlanBody,
     TextInput,
 )
 from agent_cli.shells.terminal.dialogs.questions import RewrittenPlan
 from agent_cli.shells.terminal.editor import edit_and_parse
+from agent_cli.shells.terminal.render.ansi import cells
 from agent_cli.shells.terminal.render.transcript import Transcript
 from agent_tools.text import one_line
 
@@ -77,33 +74,45 @@ class QuestionHost(KeyHost, Protocol):
     def hint_for(self, text: str, seconds: float) -> None:
         """Show a hint above the input line for some seconds."""
 
+    def keep_unmatched(self, text: str) -> bool:
+        """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
+
+    def draw_now(self) -> None:
+        """Draw after the key that is handled now."""
+
     def draw_soon(self) -> None:
         """Draw with the next frame."""
 
 
-# Rows below a question: the input line and the toolbar.
-ROWS_BELOW = 3
+# Rows that a question leaves to the text above it, or to a draft or a reply of at most a part of the window, and those
+# that its row of keys takes.
+ROWS_ABOVE, MAX_TYPED_PART, KEYS_ROWS = 2, 6, 1
 # Keys that answer, as the terminal sends them.
 ENTER, MODE_KEY = "\r", "s-tab"
+_HINT_SECONDS = 3.0
 
 
 class QuestionPanel:
     """Shows one question at a time and queues the others. Runs on the drawing thread.
 
-    The `KeyGuard` decides which keys answer, and when.
+    Keys go to the question, or to a draft, which is shown above it: text that answers nothing begins one. A draft never
+    answers. The `KeyGuard` decides when a key counts.
     """
 
     def __init__(self, screen: QuestionHost, clock: Callable[[], float]) -> None:
         self._screen = screen
-        self.guard = KeyGuard(screen, clock, self._act)
+        self.guard = KeyGuard(screen, clock)
         self._words: TextInput | None = None
         # Unsent replies, by label.
         self._unsent_replies: dict[str, str] = {}
         self.ask: OpenDialog | None = None
         self._queued: deque[OpenDialog] = deque()
+        # Keys go to the draft, if there is one.
+        self._in_draft = False
+        self._text = ""
 
     def put(self, ask: OpenDialog) -> None:
-        """Show a question. If it needs a typed answer and the user is not typing, the line takes the answer."""
+        """Show a question; what does not fit is written above it first."""
         screen, dialog = self._screen, ask.dialog
         if screen.leaving and not dialog.from_command:
             ask.waiting.answer(Defer())
@@ -116,7 +125,9 @@ class QuestionPanel:
             return
         screen.transcript.writer.settle()
         self.ask, self._unsent_replies = ask, {}
+        self._in_draft, self._text = True, screen.line.buffer.text
         self.guard.open(ask.view)
+        self.write_unseen()
         if not dialog.from_command:
             screen.ring()
         if isinstance(dialog.words, Pick):
@@ -124,189 +135,208 @@ class QuestionPanel:
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.from_command or (not screen.line.buffer.text and not self.guard.typed_within(GUARD_SECONDS)))
+            and (dialog.from_command or (not screen.line.buffer.text and not self.guard.is_typing))
         ):
             self._begin_input(dialog.words)
         screen.draw_soon()
 
     @property
-    def listing(self) -> bool:
-        """True if keys go to the list of a question, as nothing is typed."""
+    def room(self) -> int:
+        """The number of rows that a question may take, without its row of keys."""
+        size = self._screen.app.screen.get_size()
+        return max(size.rows - KEYS_ROWS - max(ROWS_ABOVE, self.typed_rows), 1)
+
+    @property
+    def typed_rows(self) -> int:
+        """The number of rows of a draft, or of a reply."""
+        line, size = self._screen.line, self._screen.app.screen.get_size()
+        text = line.buffer.text
+        if not text and not line.replying:
+            return 0
+        rows = sum(-(-(cells(row) + cells(line.label) + 1) // size.columns) for row in text.split("\n"))
+        return min(rows, max(1, size.rows // MAX_TYPED_PART))
+
+    def write_unseen(self) -> bool:
+        """Write what is decided above the question, if it does not fit into it, as after a resize; True if it did."""
+        if self.ask is None or (view := self.ask.view).written or view.explained:
+            return False
+        writer, width = self._screen.transcript.writer, self._screen.app.screen.get_size().columns - 1
+        if view.fits(writer.console, width, self.room):
+            return False
+        for row in view.to_write(writer.console, width):
+            writer.put(row)
+        writer.mark_printed()
+        view.written = len(view.body(writer.console, width))
+        return True
+
+    @property
+    def away(self) -> bool:
+        """True if keys go to the draft instead of the open question."""
         line = self._screen.line
-        return self.ask is not None and not line.replying and not line.buffer.text
+        return self.ask is not None and not line.replying and self._in_draft and bool(line.buffer.text)
+
+    @property
+    def listing(self) -> bool:
+        """True if keys go to the list of a question."""
+        return self.ask is not None and not self._screen.line.replying and not self.away
 
     @property
     def from_command(self) -> bool:
         """True if the open question was asked by a command of the user."""
         return self.ask is not None and self.ask.dialog.from_command
 
-    def may_answer(self, key: str) -> bool:
-        """Return True if a key acts on the question immediately: one that decides nothing and begins no sentence."""
-        shows = self._is_answer(key) and (key in (EXPLAIN, MARK) or self._marks(key))
-        return shows and self.guard.is_over and not self._screen.line.buffer.text
-
-    def may_hold(self, key: str) -> bool:
-        """Return True if a key answers the question unless more is typed."""
-        if not self._is_answer(key):
+    def takes(self, key: str) -> bool:
+        """Return True if a key is for the question, and not a part of a text."""
+        line, guard = self._screen.line, self.guard
+        if self.ask is None or line.replying or not guard.is_alone or not self._is_known(key):
             return False
-        if self.guard.repeats_held(key):
+        return not (text := line.buffer.text) or (text == guard.early and key == text[0])
+
+    def _is_known(self, key: str) -> bool:
+        assert self.ask is not None
+        dialog = self.ask.dialog
+        known = {EXPLAIN: bool(dialog.details), VIEW: bool(dialog.body), MARK: bool(dialog.several)}
+        if self._separates(key):
             return True
-        shows = key in (EXPLAIN, VIEW, MARK)
-        return not self._screen.line.buffer.text if shows else self.guard.is_at_start
+        return known[key] if key in known else self.ask.view.by_key(key) is not None
+
+    def _separates(self, key: str) -> bool:
+        """Return True for the comma between two numbers, where several choices may be taken."""
+        return key == "," and self.ask is not None and self.ask.dialog.several is not None
 
     def _marks(self, key: str) -> bool:
         """Return True for a number where several choices may be taken: it marks one, and Enter takes them."""
-        return self.ask is not None and self.ask.dialog.several is not None and key.isdecimal()
+        view = self.ask.view if self.ask is not None else None
+        choice = view.by_key(key) if view is not None and key.isdecimal() else None
+        return choice is not None and choice.key.isdecimal() and view is not None and bool(view.dialog.several)
 
-    def _is_answer(self, key: str) -> bool:
-        if self.ask is None or self._screen.line.replying or len(key) != 1:
-            return False
-        dialog = self.ask.dialog
-        known = {EXPLAIN: bool(dialog.details), VIEW: not isinstance(dialog.words, Pick), MARK: bool(dialog.several)}
-        return known[key] if key in known else dialog.by_key(key) is not None
-
-    def answer(self, key: str) -> None:
-        """Apply a key of the question."""
+    def press(self, key: str) -> None:
+        """Handle a key of the question: it acts at once, or is typed if it came too soon."""
         assert self.ask is not None
-        self.guard.mark_used()
+        view, guard = self.ask.view, self.guard
+        if key in (EXPLAIN, VIEW, MARK) or self._marks(key) or self._separates(key):
+            guard.mark_used()
+            self._show(key)
+        elif guard.is_due(key):
+            guard.forget_early()
+            self._choose(view.by_key(key), key)
+        elif not guard.repeats_answer(key):
+            self._screen.line.buffer.insert_text(key)
+            guard.early += key
+            self._screen.hint_for(f"That was too quick to be an answer: press {key} again", _HINT_SECONDS)
+        self._screen.draw_now()
+
+    def _show(self, key: str) -> None:
+        """Handle a key that decides nothing."""
+        assert self.ask is not None
         view = self.ask.view
         if key == VIEW:
             self.show_all()
         elif key == EXPLAIN:
-            self._explain()
+            view.explain()
         elif key == MARK:
             view.mark()
-        elif self._marks(key):
+        elif not self._separates(key):
             view.highlight(key)
             view.mark()
             view.numbered = True
-        else:
-            self._choose(self.ask.dialog.by_key(key))
-        self._screen.draw_soon()
 
     def enter(self) -> bool:
         """Take the highlighted choice on Enter; return False if the line is to be sent.
 
-        A lone answer letter is never sent. A line that came at once with its Enter answers a moment later, as it may be
-        the first of a paste.
+        A lone answer letter or word is never sent.
         """
         if self.ask is None or self._screen.line.replying:
             return False
-        line, guard, dialog = self._screen.line, self.guard, self.ask.dialog
-        text, at_once = line.buffer.text.strip(), self._screen.app.reader.at_once
-        if not at_once and guard.confirm():
-            return True
-        if not text:
-            guard.press(ENTER)
-            return True
-        if dialog.several is not None and (numbers := self._numbers(text)):
-            guard.mark_used()
-            if guard.is_seen and not at_once:
-                line.clear()
-                self._close_with(dialog.several(tuple(sorted({*numbers, *self.ask.view.marked}))))
-            else:
-                self._screen.hint_for("Press Enter again to answer the question", 3.0)
-            return True
-        if guard.released and text.startswith(guard.released):
-            command = text.removeprefix(guard.released).lstrip()
-            if self._screen.is_command(command):
-                line.set_text(command)
+        line, text = self._screen.line, self._screen.line.buffer.text.strip()
+        if self.away and text:
+            known = self.ask.view.by_key(text) if len(text) == 1 else self.ask.dialog.by_name(text)
+            if known is None and not self._are_numbers(text):
                 return False
-        choice = dialog.by_name(text)
-        is_word = len(text) > 1 and choice is not None and guard.is_typing_message and guard.is_seen
-        if at_once and guard.held is not None:
-            guard.hold_line(guard.held.key)
-        elif at_once and is_word and choice is not None:
-            guard.hold_line(choice.key)
-        elif is_word:
             line.clear()
-            guard.mark_used()
-            self._choose(choice)
-            self._screen.draw_soon()
-        else:
-            return self._clear_lone_letter(text)
+            self._screen.hint_for(f"Nothing is sent, as {text} could be an answer: press the key", _HINT_SECONDS)
+        elif self.guard.is_due(ENTER):
+            self._take()
+        self._screen.draw_now()
         return True
 
-    def _numbers(self, text: str) -> tuple[int, ...]:
-        """Return the indices of the choices that a text such as "1,3", "1 3", "13" or ",3" names; () for any other."""
+    def _are_numbers(self, text: str) -> bool:
+        """Return True for numbers of choices, where several may be taken."""
+        return self.ask is not None and self.ask.dialog.several is not None and not text.strip("0123456789,; ")
+
+    def _take(self) -> None:
+        """Take what is marked, or highlighted."""
         assert self.ask is not None
-        count = sum(choice.key.isdecimal() for choice in self.ask.dialog.choices)
-        pieces = re.findall(r"\d" if count < 10 else r"\d+", text) if re.fullmatch(r"[\d,; ]+", text) else []
-        found = sorted({int(piece) - 1 for piece in pieces})
-        return tuple(found) if found and found[0] >= 0 and found[-1] < count else ()
-
-    def _clear_lone_letter(self, text: str) -> bool:
-        """Clear a lone letter that would answer, as it is never sent as a message; False for any other line."""
-        if not self._is_answer(text):
-            return False
-        if self.guard.held is None:
-            # It was typed before the question, so it cannot be meant as the answer.
-            self._screen.line.clear()
-            self._screen.hint_for(f"Press {text} again to answer the question", 3.0)
-        self.guard.mark_used()  # a held key stays held
-        return True
+        dialog, view = self.ask.dialog, self.ask.view
+        if dialog.several is not None and view.marked:
+            self._close_with(dialog.several(tuple(sorted(view.marked))), ENTER)
+        elif view.choice is None and isinstance(dialog.words, TextInput):
+            self._begin_input(dialog.words)
+        else:
+            self._choose(view.choice, ENTER)
 
     def mode_key(self) -> bool:
         """Take the choice that changes the permission mode; return False if there is none."""
-        found = self.ask is not None and any(choice.mode_key for choice in self.ask.dialog.choices)
-        if found and not self._screen.line.replying:
-            self.guard.press(MODE_KEY)
-            return True
-        return False
-
-    def _act(self, key: str) -> None:
-        assert self.ask is not None
-        dialog, view = self.ask.dialog, self.ask.view
-        if key == ENTER and dialog.several is not None and view.marked:
-            self._close_with(dialog.several(tuple(sorted(view.marked))))
-        elif key == ENTER and view.choice is None and isinstance(dialog.words, TextInput):
-            self._begin_input(dialog.words)
-        elif key == ENTER:
-            self._choose(view.choice)
-        elif key == MODE_KEY:
-            self._choose(next((choice for choice in dialog.choices if choice.mode_key), None))
-        else:
-            self.answer(key)
+        choice = next((c for c in self.ask.dialog.choices if c.mode_key), None) if self.ask is not None else None
+        if choice is None or self._screen.line.replying:
+            return False
+        if self.guard.is_due(MODE_KEY):
+            self._choose(choice, MODE_KEY)
+            self._screen.draw_now()
+        return True
 
     def move(self, step: int) -> bool:
-        """Move the highlight in the list; return False if the key is for the line."""
-        if not self.listing or self.ask is None or not self.ask.dialog.listed:
+        """Move the highlight, or between the list and the draft; return False if the key is for the line."""
+        line = self._screen.line
+        if self.ask is None or line.replying:
             return False
-        self.ask.view.move(step)
+        if self.away:
+            if step < 0 or not line.buffer.document.on_last_line:
+                return False
+            self._in_draft = False
+        elif step < 0 and not self.ask.view.chosen and line.buffer.text:
+            self._in_draft = True
+        elif self.ask.view.choices:
+            self.ask.view.move(step)
+        else:
+            return False
         self.guard.mark_used()
         self._screen.draw_soon()
         return True
 
     def comment(self) -> bool:
-        """Open the line for a comment on the highlighted choice; return False if the key is for the line.
-
-        What was already typed becomes the comment.
-        """
+        """Return to the draft, else open the line for words on the highlighted choice; False if Tab is for the line."""
         line = self._screen.line
-        if self.ask is None or line.replying:
+        if self.ask is None or line.replying or self.away:
             return False
-        comment = self.ask.view.text_input
-        if line.buffer.text:
-            if comment is None or line.menu:
-                return False
-            self._unsent_replies[comment.label] = line.buffer.text
-            line.clear()
         self.guard.mark_used()
-        if comment is not None:
+        if line.buffer.text:
+            self._in_draft = True
+        elif (comment := self.ask.view.text_input) is not None:
             self._begin_input(comment)
+        self._screen.draw_soon()
         return True
 
+    def key_pressed(self) -> None:
+        """Note a key press: what it typed is a draft."""
+        text = self._screen.line.buffer.text
+        if self.ask is not None and text != self._text and not self._screen.line.replying:
+            self._in_draft, self._text = True, text
+        self.guard.key_pressed()
+
     def escape(self) -> bool:
-        """Close the explanation, else refuse; return False if Escape has no meaning for the question."""
+        """Go back from the draft, close the explanation, else refuse; return False if Escape has no meaning."""
         if self.ask is None:
             return False
         dialog = self.ask.dialog
-        if self.ask.view.explained:
-            self.ask.view.explained = False
+        if self.away:
+            self._in_draft = False
+        elif self.ask.view.explained:
+            self.ask.view.explain()
         elif dialog.from_command:
             self._close_with(None)
         elif (choice := dialog.by_key(dialog.escape)) is not None:
-            self._choose(choice)
+            self._choose(choice, "")
         else:
             return False
         self._screen.draw_soon()
@@ -319,20 +349,10 @@ class QuestionPanel:
         self._screen.page(self.ask.view.whole(self._screen.transcript.writer.console))
         return True
 
-    def _explain(self) -> None:
-        """Show the facts below the body if they fit, else in the pager; hide them if they are shown."""
-        assert self.ask is not None
-        view, size = self.ask.view, self._screen.app.screen.get_size()
-        room = size.rows - ROWS_BELOW
-        if view.explained or view.fits_explained(self._screen.transcript.writer.console, size.columns - 1, room):
-            view.explained = not view.explained
-        else:
-            self.show_all()
-
-    def _choose(self, choice: Choice | None) -> None:
+    def _choose(self, choice: Choice | None, key: str) -> None:
         match choice and choice.act:
             case GiveAnswer(answer=answer):
-                self._close_with(answer)
+                self._close_with(answer, key)
             case TextInput() as words:
                 self._begin_input(words)
             case InEditor() as act:
@@ -346,6 +366,8 @@ class QuestionPanel:
         if line.picking:
             if (index := line.picked) is not None:
                 self._close_with(index)
+            elif self._screen.keep_unmatched(text):
+                line.clear()
         elif self._words is not None and self._screen.run_aside(text):
             line.begin_reply(self._words.label, self._words.text)
         elif self._words is not None:
@@ -408,30 +430,18 @@ class QuestionPanel:
         if texts:
             line.set_text("\n".join(filter(None, [line.buffer.text, *texts])))
 
-    def _close_with(self, answer: Any) -> None:
-        self.guard.close()
+    def _close_with(self, answer: Any, key: str = "") -> None:
+        self.guard.close(key)
         self._end_replies(sent=True)
         ask, self.ask = self.ask, None
         if ask is not None:
-            pick = ask.dialog.words
-            if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
-                text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer, ask.dialog)
-                self._write_answer(ask.dialog, text)
+            if text := _trace(answer, ask):
+                self._screen.say(text)
             ask.waiting.answer(answer)
             if not ask.dialog.from_command:
                 self._screen.answered()
             if self._queued:
                 self.put(self._queued.popleft())
-
-    def _write_answer(self, dialog: Dialog, text: str) -> None:
-        """Write a question and its answer on one line; a plan is written whole."""
-        writer = self._screen.transcript.writer
-        if any(isinstance(block, PlanBody) for block in dialog.body) and text != _EDITED_ANSWER:
-            for line in dialog_lines(dialog.replace(about=""), writer.console):
-                writer.put(line)
-            self._screen.say(f"  {text}")
-        else:
-            self._screen.say(f"? {one_line(dialog.title.text)} → {text}")
 
     def _edit(self, ask: OpenDialog, key: str, act: InEditor) -> None:
         async def edit() -> None:
@@ -446,7 +456,15 @@ class QuestionPanel:
         self._screen.app.create_background_task(edit())
 
 
-_EDITED_ANSWER = "edited"
+def _trace(answer: Any, ask: OpenDialog) -> str:
+    """Return the line that stays of a question and its answer; "" for none."""
+    dialog = ask.dialog
+    if answer is None or dialog.reported or dialog.quiet:
+        return ""
+    if dialog.told is not None:
+        return dialog.told(answer)
+    text = one_line(dialog.words.options[answer][0]) if isinstance(dialog.words, Pick) else _answer_line(answer, dialog)
+    return f"? {one_line(ask.view.asks)} → {text}"
 
 
 def _answer_line(answer: Any, dialog: Dialog) -> str:
@@ -455,10 +473,10 @@ def _answer_line(answer: Any, dialog: Dialog) -> str:
         case bool():
             return "yes" if answer else "no"
         case RewrittenPlan():
-            return _EDITED_ANSWER
+            return "edited"
         case UserDecision(verdict=verdict, text=text, mode=mode):
             words = {
-                "approve": "✓ approved", "reject": "✗ cancelled", "answer": "changes requested", "undo": "undo",
+                "approve": "✓ yes", "reject": "✗ no", "answer": "change it", "undo": "undo it",
             }[verdict]  # fmt: skip
             words += f", mode {mode}" if mode else ""
             return f"{words}: {text}" if text else words

@@ -1,27 +1,30 @@
-"""Draw an open question in the available rows, and hold its state: the chosen, marked and expanded parts.
+"""Draw an open question in the place of the input line, and hold its state: what is chosen, marked, explained.
 
-The title, warnings and choices are always shown; the body is folded in the middle, and a key shows all of it.
+From top to bottom: a rule, the question, what is decided, at most two rows of facts, the choices, and one row of keys.
+What is decided is shown whole or not at all: if it does not fit, it is written above before (`written`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.shells.terminal.dialogs.lines import body_lines, detail_lines, dialog_lines, wrapped_line
+from agent_cli.shells.terminal.dialogs.lines import block_lines, body_lines, detail_lines, dialog_lines, wrapped_line
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick, TextInput
 from agent_cli.shells.terminal.render.ansi import to_ansi, wrap
-from agent_cli.shells.terminal.render.console import styled
+from agent_cli.shells.terminal.render.console import STYLES, styled
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, one_line
 
-# Rows of a title; the rest of a longer one is part of the body.
-MAX_TITLE_ROWS = 3
-# Maximum rows of warnings, and minimum rows of the body if everything else fits.
-MAX_WARNING_ROWS, MIN_BODY_ROWS = 2, 3
+MAX_TITLE_ROWS, MAX_FACT_ROWS = 3, 2
+# Lines of a longer text that are written before a question: the first and the last ones.
+MAX_WRITTEN_LINES, END_LINES = 400, 100
+# Rows of a window from which blank rows separate the parts.
+_ROOMY_ROWS = 20
+# Rows from which on there is no rule.
+_LOW_ROWS = 5
 
 
 class QuestionView:
@@ -29,8 +32,8 @@ class QuestionView:
 
     chosen: index of the highlighted choice.
     marked: indices of the marked choices, if several may be taken.
-    explained: the computed facts are shown too.
-    folded: the last rows were incomplete.
+    explained: why it is asked and what each choice allows is shown.
+    written: number of lines of the body that were written above the question; 0 if it is shown in it.
     """
 
     def __init__(self, dialog: Dialog) -> None:
@@ -40,13 +43,20 @@ class QuestionView:
         # A number was pressed last, so that a space behind it separates it from the next one.
         self.numbered = False
         self.explained = False
-        self.folded = False
-        self._cached: dict[tuple[int, bool], tuple[list[Text], list[Text]]] = {}
+        self.written = 0
+        self._bodies: dict[int, list[Text]] = {}
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The choices of the list."""
+        if not self.explained:
+            return self.dialog.listed
+        return tuple(choice for choice in self.dialog.choices if choice.listed or choice.rare)
 
     @property
     def choice(self) -> Choice | None:
         """The highlighted choice."""
-        return self.dialog.listed[self.chosen] if self.dialog.listed else None
+        return self.choices[self.chosen] if self.choices else None
 
     @property
     def text_input(self) -> TextInput | None:
@@ -56,17 +66,28 @@ class QuestionView:
             return choice.comment if choice is not None else None
         return choice.act if isinstance(choice.act, TextInput) else None
 
+    def by_key(self, key: str) -> Choice | None:
+        """Return the choice for a key: a digit is its place in the list; a free `y` takes the chosen one."""
+        if key.isdecimal():
+            return self.choices[int(key) - 1] if 0 < int(key) <= len(self.choices) else None
+        return self.dialog.by_key(key) or (self.choice if key == "y" else None)
+
     def move(self, step: int) -> None:
         """Move the highlight."""
         self.numbered = False
-        self.chosen = (self.chosen + step) % max(len(self.dialog.listed), 1)
+        self.chosen = (self.chosen + step) % max(len(self.choices), 1)
+
+    def explain(self) -> None:
+        """Show or hide why it is asked and what each choice allows."""
+        chosen, self.explained = self.choice, not self.explained
+        self.chosen = self.choices.index(chosen) if chosen in self.choices else 0
 
     def highlight(self, key: str) -> None:
         """Highlight the choice of a key, if it is in the list."""
         self.numbered = False
-        choice = self.dialog.by_key(key)
-        if choice in self.dialog.listed:
-            self.chosen = self.dialog.listed.index(choice)
+        choice = self.by_key(key)
+        if choice in self.choices:
+            self.chosen = self.choices.index(choice)
 
     def mark(self) -> None:
         """Mark or unmark the highlighted choice; only numbered ones can be combined."""
@@ -80,121 +101,131 @@ class QuestionView:
         lines = dialog_lines(self.dialog, console, explained=True)
         return "\n".join(line.plain.rstrip() for line in lines)
 
-    def fits_explained(self, console: Console, width: int, room: int) -> bool:
-        """Return True if the question with its facts fits into the window."""
-        lead, body = self._texts(console, width, explained=True)
-        return len(lead) + len(body) + len(self.dialog.listed) + MAX_WARNING_ROWS + 1 <= room
+    def body(self, console: Console, width: int) -> list[Text]:
+        """Return the rows of what is decided; cached, as they are slow to compute."""
+        if width not in self._bodies:
+            dialog = self.dialog
+            # A question of its own has its subject as the title.
+            lead = block_lines(dialog.title, console) if self.asks != dialog.title.text and not dialog.asks else ()
+            lines = [*lead, *body_lines(dialog, console)]
+            self._bodies[width] = [row for line in lines for row in wrapped_line(line, width)]
+        return self._bodies[width]
+
+    def to_write(self, console: Console, width: int) -> Iterator[Text]:
+        """Yield the rows to write above the question; of a very long text the first and the last ones."""
+        rows = self.body(console, width)
+        if self.dialog.asks:
+            yield styled(one_line(self.dialog.title.text), "tool")
+        if len(rows) <= MAX_WRITTEN_LINES:
+            yield from rows
+            return
+        yield from rows[: MAX_WRITTEN_LINES - END_LINES]
+        yield styled(f"  ... {len(rows) - MAX_WRITTEN_LINES:,} lines are not shown here ({VIEW} shows all) ...", "ask")
+        yield from rows[-END_LINES:]
+
+    def fits(self, console: Console, width: int, room: int) -> bool:
+        """Return True if the body fits between the question and its choices."""
+        body = self.body(console, width)
+        fixed = 1 + len(self._title(width)) + len(self._facts(width)) + len(self.choices)
+        return not body or (not self.dialog.whole and fixed + len(body) <= room)
 
     def rows(
-        self, console: Console, width: int, room: int, window: int, *, replying: bool = False, typing: bool = False
-    ) -> list[str]:
-        """Return at most `room` rows with SGR sequences.
+        self, console: Console, width: int, room: int, *, replying: bool = False, away: bool = False
+    ) -> tuple[list[str], int]:
+        """Return at most `room` rows with SGR sequences, and the row of the highlighted choice.
 
-        window: height of the window.
-        replying, typing: the line holds a reply, or a message begun while the question was open.
+        replying: the line holds a reply. away: keys go to the draft.
         """
-        lead, body = map(list, self._texts(console, width, explained=self.explained))
-        warnings = self._warnings(width)
-        keys = [self._keys(width, replying=replying, typing=typing)]
-        spare = room - len(lead) - len(warnings) - len(keys) - min(len(body), MIN_BODY_ROWS)
-        choices = self._choices(width, spare)
-        least, few = min(len(body), 1), min(len(choices), 3)
-
-        def is_too_tall() -> bool:
-            return len(lead) + least + len(warnings) + few + len(keys) > room
-
-        def lacks_body_rows() -> bool:
-            return room - len(lead) - len(warnings) - len(choices) - len(keys) < min(len(body), MIN_BODY_ROWS)
-
-        cut = (lacks_body_rows() and len(lead) + len(warnings) > 1) or is_too_tall()
-        # Drop the description, then the second row of warnings, to show the beginning and the end of the body.
-        if lacks_body_rows():
-            lead = lead[:1]
-        if lacks_body_rows():
-            warnings = self._warnings(width, 1)
-        if is_too_tall():
-            lead, warnings = lead[:1], self._warnings(width, 1)
-        if is_too_tall():
-            keys = []
-        if is_too_tall():
-            warnings, few = [], min(few, 1)
-        if is_too_tall():
-            least = 0
+        roomy = room >= _ROOMY_ROWS
+        title, facts = self._title(width), self._facts(width)
+        body = [] if self.written else list(self.body(console, width))
+        if self.explained:
+            body = [row for line in self._reasons(console) for row in wrapped_line(line, width)]
+        rule = [Text("─" * width, STYLES["accent"])] if room > _LOW_ROWS else []
+        title = title if rule else title[:1]
+        left = max(room - len(rule) - len(title), 0)
+        choices = self._choices(width, left - len(facts) - len(body), dim=replying or away)
         listed = [row for rows in choices for row in rows]
-        left = max(room - len(lead) - least - len(warnings) - len(keys), 0)
-        if len(listed) > left:
-            first = max(0, min(self.chosen - left // 2, len(listed) - left))
-            listed = listed[first : first + left]
-        budget = max(room - len(lead) - len(warnings) - len(listed) - len(keys), least)
-        if not self.explained:
-            # Leave some rows for the preceding text, in which the model may have explained why.
-            budget = min(budget, max(MIN_BODY_ROWS, window // 3, window - 18))
-        self.folded = len(body) > budget
-        shown = [*lead, *(_fold(body, budget) if self.folded else body), *warnings, *listed]
-        self.folded = self.folded or cut
-        if keys and self.folded:
-            keys = [self._keys(width, replying=replying, typing=typing)]
-        texts = [*shown, *keys][: max(room, 1)]
+        if len(body) + len(facts) + len(listed) > left:
+            body = _cut(body, max(left - len(facts) - len(listed), 1))
+        if len(body) + len(facts) + len(listed) > left:
+            facts = facts[:1]
+        at = sum(map(len, choices[: self.chosen]))
+        if len(listed) > (most := max(left - len(body) - len(facts), 1)):
+            first = max(0, min(at - most // 2, len(listed) - most))
+            listed, at = listed[first : first + most], at - first
+        spare = left - len(body) - len(facts) - len(listed) if roomy else 0
+        gap: list[Text] = [Text()]
+        above = gap if spare and (body or facts) else []
+        between = gap if spare > 1 and listed and (body or facts) else []
+        top = [*rule, *title, *above, *body, *facts, *between]
+        texts = [*top, *listed][: max(room, 1)]
         for text in texts:
             text.truncate(width)
-        return [to_ansi(text, color=not console.no_color) for text in texts]
+        return [to_ansi(text, color=not console.no_color) for text in texts], min(len(top) + at, len(texts) - 1)
 
-    def _texts(self, console: Console, width: int, *, explained: bool) -> tuple[list[Text], list[Text]]:
-        """Return the rows of the title and of the body; cached, as they are slow to compute."""
-        if (width, explained) not in self._cached:
-            dialog = self.dialog
-            title = wrap(styled(dialog.title.text.replace("\n", " "), dialog.title.style or "ask"), width)
-            if dialog.about:
-                about = styled(f"   · {dialog.about}", "dim")
-                if title and title[-1].cell_len + about.cell_len <= width:
-                    title[-1] = Text().append_text(title[-1]).append_text(about)
-                else:
-                    title += wrap(styled(f"  {dialog.about}", "dim"), width)
-            lines = [*body_lines(dialog, console), *(detail_lines(dialog, console) if explained else ())]
-            rows = [row for line in lines for row in wrapped_line(line, width)]
-            self._cached[width, explained] = title[:MAX_TITLE_ROWS], [*title[MAX_TITLE_ROWS:], *rows]
-        return self._cached[width, explained]
+    @property
+    def asks(self) -> str:
+        """The question as a sentence."""
+        dialog = self.dialog
+        own = dialog.question if dialog.from_command and not isinstance(dialog.words, Pick) else ""
+        return (dialog.asks or own or dialog.title.text).replace("\n", " ")
 
-    def _warnings(self, width: int, most: int = MAX_WARNING_ROWS) -> list[Text]:
-        """Return the warnings in a row or two; the rest is behind the key that explains."""
+    def _title(self, width: int) -> list[Text]:
+        """Return the rows of the question, with what is said about it behind it or below."""
+        dialog = self.dialog
+        title = wrap(styled(self.asks, "tool"), width)[:MAX_TITLE_ROWS]
+        written = f"{counted(self.written, 'line')} above" if self.written else ""
+        about = " · ".join(filter(None, (written, dialog.about)))
+        if about:
+            text = styled(f" · {about}", "dim")
+            if title and title[-1].cell_len + text.cell_len <= width:
+                title[-1] = Text().append_text(title[-1]).append_text(text)
+            else:
+                title += wrap(styled(about, "dim"), width)[:1]
+        return title
+
+    def _facts(self, width: int) -> list[Text]:
+        """Return what to know before the answer, in a row or two; the rest is behind the key that explains."""
         text = styled(" · ".join(map(escape_lookalikes, self.dialog.warnings)), "ask")
         rows = [Text("  ").append_text(row) for row in wrap(text, width - 2)]
-        if len(rows) > most:
+        if len(rows) > MAX_FACT_ROWS:
             more = f"… ({EXPLAIN} for more)"
-            rows[most - 1].truncate(width - len(more))
-            rows[most - 1].append(more)
-        return rows[:most]
+            rows[MAX_FACT_ROWS - 1].truncate(width - len(more))
+            rows[MAX_FACT_ROWS - 1].append(more)
+        return rows[:MAX_FACT_ROWS]
 
-    def _choices(self, width: int, room: int) -> list[list[Text]]:
-        """Return the rows of each choice: wrapped if there is room, else briefly worded, else shortened."""
-        numbers = range(len(self.dialog.listed))
-        for brief in (False, True):
-            choices = [wrapped_line(self._choice_row(n, brief=brief), width, min(5, width // 2)) for n in numbers]
-            if sum(map(len, choices)) <= room:
-                return choices
-        return [[self._choice_row(number, width, brief=True)] for number in numbers]
+    def _reasons(self, console: Console) -> Iterator[Text]:
+        """Yield why it is asked, and what is known about it."""
+        yield from detail_lines(self.dialog, console)
 
-    def _choice_row(self, number: int, width: int = 0, *, brief: bool) -> Text:
+    def _choices(self, width: int, room: int, *, dim: bool = False) -> list[list[Text]]:
+        """Return the rows of each choice: wrapped if there is room, else shortened."""
+        numbers = range(len(self.choices))
+        choices = [wrapped_line(self._choice_row(n, dim=dim), width, min(5, width // 2)) for n in numbers]
+        if sum(map(len, choices)) <= room:
+            return choices
+        return [[self._choice_row(number, width, dim=dim)] for number in numbers]
+
+    def _choice_row(self, number: int, width: int = 0, *, dim: bool = False) -> Text:
         """Return a choice as one line, shortened in the middle to the width, if one is given."""
-        choice, chosen = self.dialog.listed[number], number == self.chosen
+        choice, chosen = self.choices[number], number == self.chosen
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
-        head = f"{'❯' if chosen else ' '} {number + 1}. {box}"
-        style = "bold" if chosen else ""
-        label = one_line(choice.brief if brief and choice.brief else choice.label)
-        if brief and label.startswith("Yes, "):
-            label = label[5:6].upper() + label[6:]
-        text = Text(head, style).append_text(styled(label))
-        if width and text.cell_len > width > len(head) + 12:
+        text = Text(f"{'❯' if chosen else ' '} ", STYLES["accent"] if chosen and not dim else "")
+        text.append(f"{choice.key:<2} ", "dim" if dim else STYLES["accent"]).append(box)
+        style = "dim" if dim else "bold" if chosen else ""
+        text.append_text(Text(style=style).append_text(styled(one_line(choice.label))))
+        if width and text.cell_len > width > 20:
             text = _shorten_middle(text, width)
-        text.stylize(style)
-        if choice.detail:
-            text.append_text(styled(f" - {one_line(choice.detail)}", "dim"))
+        more = choice.why if self.explained and choice.why else choice.detail
+        if more:
+            text.append_text(styled(f" · {one_line(more)}", "dim"))
         if width:
             text.truncate(width, overflow="ellipsis")
         return text
 
-    def _keys(self, width: int, *, replying: bool, typing: bool) -> Text:
-        """Return the keys in one row; in a narrow window the most useful ones."""
+    def keys(self, width: int, *, replying: bool, away: bool) -> Text:
+        """Return the keys in one row; in a narrow window the most useful ones. away: keys go to the draft."""
         dialog = self.dialog
         # Text, text for a narrow window, and rank; parts of the highest rank are dropped first.
         parts: list[tuple[str, str, int]]
@@ -203,34 +234,27 @@ class QuestionView:
         elif replying:
             back = "Esc cancel" if dialog.from_command else "Esc back"
             parts = [("Enter send", "Enter send", 1), (back, back, 1)]
-        elif typing:
-            parts = [("Enter queue this as a message", "Enter queue", 1)]
-            if self.text_input is not None:
-                parts.append(("Tab as a comment", "Tab comment", 3))
-            parts += [("Ctrl-U clear it", "Ctrl-U clear", 2), self._escape_part()]
+        elif away:
+            parts = [("Enter queues your message", "Enter queue", 1), ("↓ back to the question", "↓ question", 1)]
         else:
             parts = [("Space mark", "Space mark", 2)] if dialog.several else []
-            parts.append(("Enter choose" if dialog.listed else "Enter answer", "Enter", 1))
+            parts.append(("↑↓ Enter", "Enter", 1) if self.choices else ("Enter answer", "Enter", 1))
             if self.choice is not None and self.choice.comment is not None:
-                parts.append(("Tab add a comment", "Tab comment", 4))
+                parts.append(("Tab add words", "Tab words", 4))
             comments = [c.comment for c in dialog.choices if c.comment is not None]
             parts += [
-                (f"{c.key} {c.label}", f"{c.key} {c.short or c.label}", 5)
+                (f"{c.key} {c.label}", f"{c.key} {c.short or c.label}", 3)
                 for c in dialog.choices
-                if not c.listed and c.key != dialog.escape and c.act not in comments
+                if not c.listed and not c.rare and c.key != dialog.escape and c.act not in comments
             ]
             if dialog.details:
-                parts.append((f"{EXPLAIN} {'less' if self.explained else 'explain'}", f"{EXPLAIN} explain", 3))
-            if self.folded:
-                parts.append((f"{VIEW} view all", f"{VIEW} all", 2))
-            parts.append(self._escape_part())
+                parts.append((f"{EXPLAIN} {'less' if self.explained else 'more'}", f"{EXPLAIN} more", 3))
+            if self.written > MAX_WRITTEN_LINES:
+                parts.append((f"{VIEW} show all", f"{VIEW} all", 2))
+            out = dialog.by_key(dialog.escape)
+            word = f"Esc {(out.short or out.label).split(',')[0].lower()}" if out else "Esc cancel"
+            parts.append((word, word, 1))
         return styled(_join_fitting(parts, width), "dim")
-
-    def _escape_part(self) -> tuple[str, str, int]:
-        """Return the part of the row of keys for Escape."""
-        out = self.dialog.by_key(self.dialog.escape)
-        word = f"Esc {(out.short or out.label).split(',')[0].lower()}" if out else "Esc cancel"
-        return word, word, 1
 
 
 def _join_fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
@@ -252,27 +276,11 @@ def _shorten_middle(text: Text, width: int) -> Text:
     return start.append("…").append_text(end)
 
 
-_NUMBERED_LINE, _CHANGED_LINE = re.compile(r" *\d+( |$)"), re.compile(r" *\d+ [-+]")
-
-
-def _fold(rows: list[Text], budget: int) -> list[Text]:
-    """Cut rows out of the middle to fit `budget`, with a row that tells how many.
-
-    Of a diff, context lines are dropped first.
-    """
-    whole = len(rows)
-    changed = [number for number, row in enumerate(rows) if _CHANGED_LINE.match(row.plain)]
-    if changed:
-        end = changed[-1] + 1
-        while end < whole and not _NUMBERED_LINE.match(rows[end].plain):
-            end += 1
-        if end - changed[0] <= budget:
-            return rows[end - min(budget, end) : end]
-        rows = rows[changed[0] :]
-    if budget < 2:
-        return [Text().append_text(row[: max(row.cell_len - 1, 0)]).append("…") for row in rows[:budget]]
-    head = min(-(-2 * (budget - 1) // 3), len(rows))
-    tail = min(budget - 1 - head, len(rows) - head)
-    left = whole - head - tail
-    more = styled(f"  ... {counted(left, 'more line')} ({VIEW} views all)", "dim")
-    return [*rows[:head], more, *(rows[-tail:] if tail else ())]
+def _cut(rows: list[Text], most: int) -> list[Text]:
+    """Return the first rows, with a row that tells how many are left out."""
+    if len(rows) <= most:
+        return rows
+    if most < 2:
+        return rows[:most]
+    left = len(rows) - most + 1
+    return [*rows[: most - 1], styled(f"  ... {counted(left, 'more line')} ({VIEW} shows all)", "dim")]

@@ -14,18 +14,19 @@ from typing import Any
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.kernel.engine.compaction.controls import window_size
-from agent_cli.kernel.events import ApprovalRequested, Event, ToolFinished, TurnStarted, unwrap
+from agent_cli.kernel.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.runtime.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.kernel.runtime.environment import has_changes
 from agent_cli.kernel.runtime.session import Session
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.terminal.app.app import TerminalApp
-from agent_cli.shells.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.shells.terminal.app.drafts import Drafts
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.key_reader import NEWLINE
-from agent_cli.shells.terminal.app.layout import MODE_STYLES
+from agent_cli.shells.terminal.app.layout import context_field, mode_field
 from agent_cli.shells.terminal.app.output import AtomicOutput, reflows, terminal_size
 from agent_cli.shells.terminal.app.protocol import Appearance
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
@@ -34,11 +35,12 @@ from agent_cli.shells.terminal.app.worker import Printed, Sink, UserEcho
 from agent_cli.shells.terminal.commands.memory import parse_note
 from agent_cli.shells.terminal.commands.session import is_bang
 from agent_cli.shells.terminal.dialogs.model import Dialog
-from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text, show_in_pager
+from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState
+from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.line_input import run_interruptible
-from agent_cli.shells.terminal.render.ansi import count_rows, supports_links, truncate_cells
-from agent_cli.shells.terminal.render.console import make_console
+from agent_cli.shells.terminal.render.ansi import supports_links, truncate_cells
+from agent_cli.shells.terminal.render.console import MARGIN, make_console
 from agent_cli.shells.terminal.render.theme import is_multiplexer, may_ask_background
 from agent_cli.shells.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.shells.terminal.repl import LineScreen, Repl
@@ -47,7 +49,6 @@ from agent_cli.shells.terminal.slash import (
     BuiltinCommand,
     default_order,
     find_command,
-    is_slash,
     may_run_during_turn,
 )
 from agent_cli.shells.terminal.startup import greet_resumed
@@ -56,7 +57,7 @@ from agent_tools.results import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.shell.jobs import Job, Jobs
-from agent_tools.text import counted, dollars, short_count, short_duration, shorten
+from agent_tools.text import counted, dollars, short_duration, shorten
 
 # Seconds for which the values of an argument are cached while it is typed.
 _VALUES_SECONDS = 3.0
@@ -69,6 +70,7 @@ class AppRepl(Repl):
     """A session with the application as its screen."""
 
     show: Transcript
+    _margin = MARGIN
 
     def __init__(
         self, config: Config, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
@@ -102,7 +104,7 @@ class AppRepl(Repl):
                 # A multiplexer has a clipboard of its own, which it may paste without marks.
                 ask_paste=may_ask_background(os.environ) and not is_multiplexer(os.environ),
                 # The Linux console has no Braille characters.
-                **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
+                markers="|/-\\" if os.environ.get("TERM") == "linux" else Appearance().markers,
                 links=self.run_env.root if links else None,
             ),
             key_map=self._key_map,
@@ -161,6 +163,7 @@ class AppRepl(Repl):
             self._console = outside
             for line in self.live.take_rest():
                 outside.file.write(f"{line}\n")
+        self._margin = ""
         self._farewell()
         return 128 + ended[0] if ended else 0
 
@@ -204,12 +207,14 @@ class AppRepl(Repl):
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
         self._asking.apply(event)
+        self.note_end(event)
         self.live.bridge.emit(event)
         if isinstance(unwrap(event), ToolFinished):
             self.live.soon(self._branch.check)
 
-    def _asked_for(self, request: ApprovalRequested) -> str:
-        return (self._asking if self._drawing else self.show.view).asked_for(request.call_id)
+    @property
+    def _asked_view(self) -> LiveSession:
+        return self._asking if self._drawing else self.show.view
 
     def _job_ended(self, job: Job) -> None:
         """Report that a background job has ended by itself; on the thread that watched it."""
@@ -286,10 +291,11 @@ class AppRepl(Repl):
 
         self.live.soon(put)
 
-    def page(self, text: str) -> None:
-        size = terminal_size()
-        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: show_in_pager(text)):
-            self.say(text)
+    def show_view(self, view: View) -> Chosen | None:
+        return self.live.show_view(ViewState(view))
+
+    def pick_from(self, view: View) -> Chosen | None:
+        return self.show_view(view)
 
     # The `ScreenSession` interface.
 
@@ -303,6 +309,11 @@ class AppRepl(Repl):
         if self._files is not None:
             self._files.mark_stale()
         self.live.soon(self._branch.check)
+
+    def say(self, text: str) -> None:
+        """Show lines in the margin of text."""
+        margin = self._margin
+        super().say("\n".join(line if line.startswith(margin) else f"{margin}{line}" for line in text.split("\n")))
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None
@@ -365,14 +376,10 @@ class AppRepl(Repl):
 
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
-        mode = agent.policy.mode
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        fields += [truncate_cells(agent.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
+        fields += [mode_field(agent.policy.mode, self.mode_key), truncate_cells(agent.label, 40)]
         window = window_size(agent)
-        if window:
-            fields.append(f"context {100 * show.view.context // window}%")
-        elif show.view.context:
-            fields.append(f"context {short_count(show.view.context)}")
+        fields += [context_field(show.view.context, window)] if window or show.view.context else []
         if show.view.spent.reliable and show.view.spent.cost:
             fields.append(f"{'~' if show.view.spent.estimated else ''}{dollars(show.view.spent.cost)}")
         running = sum(job.running for job in agent.tool_context.state(Jobs).all())

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+
+from rich.text import Text
 
 from agent_cli.git.commit import (
     CommitArguments,
@@ -29,15 +32,18 @@ from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.environment import git_would_start
 from agent_cli.models.base import ModelError
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem
+from agent_cli.shells.terminal.render.code import diff_lines
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import UndoManager
 from agent_cli.undo.undo_plan import Item, Plan, describe_plan
 from agent_tools.cancel import CancelToken
-from agent_tools.results import Diffs
+from agent_tools.edit.diff import ParsedHunk, parse_hunks
+from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, one_line, parse_number, shorten
 
-_MAX_LISTED = 30
+_MAX_LISTED, _MAX_TITLE_CHARS = 30, 200
 
 
 @contextmanager
@@ -78,7 +84,7 @@ def _redo(ctx: SlashContext, words: str) -> None:
             ctx.say("There is nothing to redo.")
             return
         number, plan = found
-        chosen = _choose_files(ctx, plan)
+        chosen = _choose_files(ctx, plan, redo=True)
         if chosen is not None:
             _report(ctx, chosen, work.redo(number, chosen), "Re-applied")
 
@@ -98,13 +104,19 @@ def _rewind(ctx: SlashContext, words: str) -> None:
         ctx.say(f"Only the conversation can go back. {error}")
         has_checkpoints, changes = False, [""] * len(messages)
     options = [
-        (shorten(" ".join(user_text(message.text).split()), 70), f"since then: {changed}" if changed else "")
+        (
+            shorten(" ".join(user_text(message.text).split()), _MAX_TITLE_CHARS),
+            f"since then: {changed}" if changed else "",
+        )
         for (_, message), changed in zip(reversed(messages), reversed(changes), strict=True)
     ]
-    picked = ctx.choose("Go back to before which message?", options)
-    if picked is None:
+    items = tuple(ViewItem(label, about) for label, about in options)
+    left = ctx.pick_from(
+        View("Go back to before which message?", items=items, actions=(ViewAction("enter", "go back"),))
+    )
+    if left is None:
         return
-    at, message = messages[len(messages) - 1 - picked]
+    at, message = messages[len(messages) - 1 - left.index]
     if has_checkpoints and not _rewind_files(ctx, at):
         return
     conversation.rewind(at)
@@ -153,7 +165,33 @@ def _diff(ctx: SlashContext, words: str) -> None:
         near = tuple(
             d.replace(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
         )
-        ctx.show_display(Diffs(near))
+        if ctx.has_menus:
+            _walk(ctx, near)
+        else:
+            ctx.show_display(Diffs(near))
+
+
+def _walk(ctx: SlashContext, diffs: Sequence[Diff]) -> None:
+    """Show the changes by file and hunk; a comment on one begins a message to the model."""
+    hunks = [(diff, hunk) for diff in diffs for hunk in parse_hunks(diff.patch)]
+    items = []
+    for diff, hunk in hunks:
+        verb = "new file" if diff.created else "deleted" if diff.deleted else "change"
+        section = f"{one_line(diff.path)}  +{diff.added} -{diff.removed}  {verb}"
+        first = next((line for line in hunk.lines if line[:1] in "+-" and line[1:].strip()), "")
+        items.append(ViewItem(f"line {hunk.new[0]}", first, section=section, detail=partial(_draw_hunk, diff, hunk)))
+    items += [ViewItem("no text", section=one_line(diff.path)) for diff in diffs if not parse_hunks(diff.patch)]
+    comment = ViewAction("c", "comment", lambda index: index < len(hunks))
+    left = ctx.show_view(View("Changes", items=tuple(items), actions=(comment,)))
+    if left is not None:
+        diff, hunk = hunks[left.index]
+        last = hunk.new[0] + max(hunk.new[1] - 1, 0)
+        ctx.propose_message(f"{diff.path}, lines {hunk.new[0]} to {last}: ")
+
+
+def _draw_hunk(diff: Diff, hunk: ParsedHunk, width: int) -> list[Text]:
+    patch = "\n".join((hunk.header, *hunk.lines))
+    return list(diff_lines(diff.replace(patch=patch), whole=True, width=width, heading=False))
 
 
 def _undo_turns(
@@ -180,7 +218,7 @@ def _undo_turns(
     return True
 
 
-def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
+def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False, redo: bool = False) -> list[Item] | None:
     """Return the files to restore: list them, and ask about each that changed since."""
     root = str(ctx.run_env.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
@@ -198,22 +236,24 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> li
     for note in plan.notes:
         ctx.say(f"  note: {note}")
     if not ready and not ask:
-        ctx.say("No file can be reverted.")
+        ctx.say(f"No file can be {'re-applied' if redo else 'reverted'}.")
         return []
     if offered and not ctx.confirm("Roll back?"):
         return None
     if ready and not offered:
         options = [
-            ("y", "Yes", f"revert {counted(len(ready), 'file')}"),
+            ("y", "Yes", f"{'re-apply' if redo else 'revert'} {counted(len(ready), 'file')}"),
             ("s", "Some", "file by file"),
             ("n", "No", ""),
         ]
-        answer = ctx.decide("Undo?", options)
+        answer = ctx.decide("Redo?" if redo else "Undo?", options)
         if answer is None:
             return None
         if answer == "s":
             ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
-    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: undo it anyway?")]
+    return ready + [
+        i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: {'redo' if redo else 'undo'} it anyway?")
+    ]
 
 
 def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:

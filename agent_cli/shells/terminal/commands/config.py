@@ -1,4 +1,4 @@
-"""/config: the settings as a list by group, with the value of each and where it comes from; changed in ~/.agentrc.
+"""/config: the settings by topic, with the value of each and where it comes from; changed in ~/.agentrc.
 
 The files are read each time, as at the next start.
 """
@@ -14,12 +14,15 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
+from rich.text import Text
+
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.environment import read_settings
 from agent_cli.kernel.runtime.saved_settings import as_table, remove_setting, save_setting
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.render.theme import load_theme
 from agent_cli.shells.terminal.slash import SlashContext, slash
@@ -68,8 +71,8 @@ def _config(ctx: SlashContext, words: str) -> None:
         if ctx.has_menus:
             _browse(ctx)
         else:
-            rows = (f"{name} = {_format_value(value)}{_origin(layers, name)}" for name, (value, _) in found.items())
-            ctx.page("\n".join(rows))
+            for name, (value, _) in found.items():
+                ctx.say(f"{name} = {_format_value(value)}{_origin(layers, name)}")
         return
     if key not in found:
         near = [name for name in found if name.endswith(f".{key}")] or difflib.get_close_matches(key, found, 1)
@@ -88,16 +91,48 @@ def _config(ctx: SlashContext, words: str) -> None:
 
 
 def _browse(ctx: SlashContext) -> None:
-    """Let the user pick settings and change them, until they leave the list."""
+    """Show the settings, those that differ from their defaults first; change those that the user picks."""
+    at = 0
     while True:
         layers, _ = _reload(ctx)
-        every = _all_settings(layers.settings())
-        options = [(name, f"{shorten(_format_value(value), 24)}{_origin(layers, name)}  {hint.__metadata__[0]}")
-                   for name, value, hint in every]  # fmt: skip
-        picked = ctx.choose("Settings", options, quiet=True)
-        if picked is None:
+        rows = _by_topic(layers)
+        items = tuple(_item(layers, section, *row) for section, *row in rows)
+        change = ViewAction("enter", "change")
+        left = ctx.show_view(View("Settings", items=items, actions=(change,), at=at))
+        if left is None:
             return
-        _edit(ctx, layers, *every[picked])
+        at = left.index
+        _, key, value, _, hint = rows[at]
+        _edit(ctx, layers, key, value, hint)
+
+
+_CHANGED, _GENERAL = "changed", "general"
+Row = tuple[str, str, Any, Any, Any]
+
+
+def _by_topic(layers: Layers) -> list[Row]:
+    """Return all settings as (topic, name, value, default, annotation); first those that are not as by default."""
+    defaults = {name: value for name, value, _ in _all_settings(Settings())}
+    rows = [(name.rpartition(".")[0] or _GENERAL, name, value, defaults[name], hint)
+            for name, value, hint in _all_settings(layers.settings())]  # fmt: skip
+    changed = [(_CHANGED, *row[1:]) for row in rows if row[2] != row[3]]
+    return [*changed, *(row for row in rows if row[2] == row[3])]
+
+
+def _item(layers: Layers, section: str, key: str, value: Any, default: Any, hint: Any) -> ViewItem:
+    """Return a setting as a row of the view."""
+    label = key if section in (_CHANGED, _GENERAL) else key.rpartition(".")[2]
+    facts = [("now", _shown(value)), ("default", _shown(default))]
+    facts += [("set by", layers.origins[key])] if key in layers.origins else []
+    facts += [("one of", ", ".join(options))] if (options := _options(hint)) else []
+
+    def draw(width: int) -> list[Text]:
+        rows = [*prose_lines(key, width, "tool"), *prose_lines(hint.__metadata__[0], width), Text()]
+        return rows + [row for name, text in facts for row in prose_lines(f"{name:<9}{text}", width, "dim")]
+
+    about = f"{shorten(_shown(value), 24):<12}  {hint.__metadata__[0]}"
+    mark = "●" if section == _CHANGED else " "
+    return ViewItem(label, about, section=section, detail=draw, mark=mark, style="warn")
 
 
 def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) -> None:
@@ -231,6 +266,10 @@ def _format_value(value: Any) -> str:
         rows = (f"{k if _BARE_KEY.fullmatch(k) else json.dumps(k)} = {_format_value(v)}" for k, v in value.items())
         return f"{{ {', '.join(rows)} }}"
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else _format_value(value)
 
 
 def _origin(layers: Layers, key: str) -> str:

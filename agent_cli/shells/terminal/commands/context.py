@@ -7,7 +7,10 @@ turn.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
+
+from rich.text import Text
 
 from agent_cli.kernel.engine.compaction.controls import (
     ContextUsage,
@@ -24,11 +27,14 @@ from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.models.base import ModelError
+from agent_cli.shells.terminal.dialogs.view import View, bar, is_printed, prose_lines
+from agent_cli.shells.terminal.render.ansi import truncate_cells
+from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import TodoItem
-from agent_tools.text import counted, parse_number, shorten
+from agent_tools.text import counted, dollars, one_line, parse_number, short_count, shorten
 
 if TYPE_CHECKING:
     from agent_cli.kernel.session.view import SessionView
@@ -36,19 +42,15 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.kernel.session import view  # reads logs, which is not needed at the start
 
-BAR_WIDTH = 50
+MAX_BAR_CELLS = 100
 _MAX_CHOICES = 12
 # Characters of a message shown in a menu.
 _PREVIEW_CHARS = 400
-# A letter for each part, so that the bar is readable without colours.
-_PART_LETTERS = {
-    "system prompt": "S",
-    "tools": "T",
-    "memory": "M",
-    "summary": "Z",
-    "files read": "F",
-    "conversation": "C",
-}
+# The colour of each part in the bar.
+PART_STYLES = {
+    "system prompt": "dim", "tools": "warn", "memory": "good", "summary": "bad", "files read": "accent",
+    "conversation": "",
+}  # fmt: skip
 
 
 @slash("context", "show what fills the context window; summary: the last summary", "[summary]", aside=True,
@@ -58,44 +60,44 @@ def _context(ctx: SlashContext, words: str) -> None:
     made = [c.event for c in ctx.agent.window.compactions]
     if words == "summary":
         last = next((e.summary for e in reversed(made) if e.summary), "")
-        ctx.page(last) if last else ctx.say("This conversation has no summary; it was not compacted.")
+        ctx.page(last, "Summary") if last else ctx.say("This conversation has no summary; it was not compacted.")
         return
-    for line in context_lines(context_usage(conversation)):
-        ctx.say(line)
-    pins = ctx.agent.window.pins
+    found, pins = context_usage(conversation), ctx.agent.window.pins
     cleared = sum(e.trigger == "clear" for e in made)
     notes = [f"compacted {counted(len(made) - cleared, 'time')}"] if len(made) > cleared else []
     notes += [f"old results cleared {counted(cleared, 'time')}"] if cleared else []
     notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
-    if notes:
-        ctx.say(f"  {', '.join(notes)}")
+    ctx.show_view(
+        View("Context", lambda width: [*context_lines(found, width), *([styled(", ".join(notes))] if notes else [])])
+    )
 
 
-def context_lines(found: ContextUsage) -> list[str]:
-    """Return the bar and its parts, one line each."""
+def context_lines(found: ContextUsage, width: int) -> list[Text]:
+    """Draw what fills the window: all of it as one bar, and each part with its name, number and own bar."""
     measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
-    if not found.size:
-        lines = [f"context: {found.used:,} tokens ({measured}); this model's window is not known (context_window)"]
-        return lines + [f"  {name:<14}{count:>10,}" for name, count in found.parts]
-    lines = [f"context: {found.used:,} of {found.size:,} tokens, {_percent(found.used, found.size)} ({measured})"]
-    lines.append(f"  [{bar(found)}]")
-    rows = [(f"{_PART_LETTERS[name]} {name}", count) for name, count in found.parts]
-    rows.append((". free", found.free or 0))
-    lines += [f"  {name:<16}{count:>10,}  {_percent(count, found.size):>6}" for name, count in rows]
+    whole = max(found.size or 0, found.used, 1)
+    if found.size:
+        head = f"{found.used:,} of {found.size:,} tokens, {_percent(found.used, found.size)} ({measured})"
+    else:
+        head = f"{found.used:,} tokens ({measured}); this model's window is not known (context_window)"
+    if is_printed(width):
+        head = f"context: {head}"
+    room = min(width, MAX_BAR_CELLS)
+    parts = [(name, count, PART_STYLES[name]) for name, count in found.parts]
+    lines = prose_lines(head, width)
+    if not is_printed(width):
+        lines += [Text(), bar([(count, style) for _, count, style in parts], whole, room), Text()]
+    rows = [*parts, *([("free", found.free or 0, "dim")] if found.size else [])]
+    for name, count, style in rows:
+        share = f"{_percent(count, found.size):>6}" if found.size else ""
+        line = Text("  ") if is_printed(width) else styled("■ ", style)
+        line = Text().append_text(line).append_text(styled(f"{name:<14}{count:>10,}  {share}"))
+        size = 0 if is_printed(width) else room - line.cell_len - 2
+        lines.append(line.append("  ").append_text(bar([(count, style)], whole, size)) if size >= 10 else line)
     if found.limit:
-        lines.append(f"  it is compacted at {found.limit:,} tokens ({_percent(found.limit, found.size)})")
+        at = _percent(found.limit, found.size or whole)
+        lines += [*_gap(width), *prose_lines(f"it is compacted at {found.limit:,} tokens ({at})", width, "dim")]
     return lines
-
-
-def bar(found: ContextUsage) -> str:
-    """Draw the window in `BAR_WIDTH` letters: at least one per part, `|` at the compaction limit."""
-    size = max(found.size or 1, found.used)
-    cells = "".join(_PART_LETTERS[name] * max(1, round(BAR_WIDTH * count / size)) for name, count in found.parts)[
-        :BAR_WIDTH
-    ]
-    cells = cells.ljust(BAR_WIDTH, ".")
-    at = min(BAR_WIDTH - 1, round(BAR_WIDTH * (found.limit or size) / size))
-    return cells if not found.limit or cells[at] != "." else f"{cells[:at]}|{cells[at + 1 :]}"
 
 
 def _percent(part: int, whole: int) -> str:
@@ -145,7 +147,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
         ctx.say(why)
 
 
-MAX_TURNS = 10
+MAX_TURNS, MAX_COST_CELLS = 10, 20
 
 
 @slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
@@ -154,21 +156,50 @@ def _cost(ctx: SlashContext, words: str) -> None:
     found = _view_of(ctx)
     if found is None:
         kept = ctx.agent.settings.save_sessions
-        ctx.say(format_usage(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
+        text = format_usage(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)")
+        ctx.show_view(View("Cost", lambda width: prose_lines(text, width)))
         return
-    ctx.say(f"session: {format_usage(found.usage)}")
+    every = words == "all" or ctx.has_menus
+    ctx.show_view(View("Cost", lambda width: cost_lines(found, width, every=every)))
+
+
+def cost_lines(found: SessionView, width: int, *, every: bool) -> list[Text]:
+    """Draw the usage of a session: in all, by model and by turn, each with a bar. every: all turns, not the latest."""
+    lines = prose_lines(f"session: {format_usage(found.usage)}", width)
     if len(found.models) > 1:
-        for model, usage in found.models.items():
-            ctx.say(f"  {model}: {format_usage(usage)}")
+        lines += [*_gap(width), *_bars([(model, usage, "") for model, usage in found.models.items()], width)]
     turns = [turn for turn in found.turns if not turn.copied]
     if len(turns) < 2:
-        return
-    first = 0 if words == "all" else max(0, len(turns) - MAX_TURNS)
+        return lines
+    first = 0 if every else max(0, len(turns) - MAX_TURNS)
+    rows = [(f"turn {n}", turn.usage, user_text(turn.query)) for n, turn in enumerate(turns[first:], first + 1)]
     if first:
         before = sum((turn.usage for turn in turns[:first]), Usage())
-        ctx.say(f"  turns 1 to {first}: {format_usage(before)} (/cost all shows each)")
-    for number, turn in enumerate(turns[first:], first + 1):
-        ctx.say(f"  turn {number}: {format_usage(turn.usage)}  {shorten(user_text(turn.query), 50)}")
+        rows.insert(0, (f"turns 1 to {first}", before, "(/cost all shows each)"))
+    return [*lines, *_gap(width), *_bars(rows, width)]
+
+
+def _gap(width: int) -> list[Text]:
+    return [] if is_printed(width) else [Text()]
+
+
+def _bars(rows: Sequence[tuple[str, Usage, str]], width: int) -> list[Text]:
+    """Draw usages as bars, by cost if all costs are known, else by tokens; each with its name, and what it was for."""
+    if is_printed(width):
+        return [styled(f"  {name}: {format_usage(usage)}  {shorten(what, 50)}".rstrip()) for name, usage, what in rows]
+    priced = all(usage.reliable for _, usage, _ in rows) and any(usage.cost for _, usage, _ in rows)
+    sizes = [usage.cost if priced else usage.input + usage.output for _, usage, _ in rows]
+    column = min(max(len(name) for name, _, _ in rows), 30)
+    lines = []
+    for (name, usage, what), share in zip(rows, sizes, strict=True):
+        line = Text().append_text(styled(f"{shorten(name, column):<{column}}  "))
+        line.append_text(bar([(share, "accent")], max(sizes), MAX_COST_CELLS)).append("  ")
+        cached = f", {100 * usage.cache_read // usage.input}% cached" if usage.input and usage.cache_read else ""
+        cost = f"{'~' if usage.estimated else ''}{dollars(usage.cost)}  " if usage.cost else ""
+        line.append_text(styled(f"{cost}{short_count(usage.input)} in{cached}, {short_count(usage.output)} out"))
+        room = width - line.cell_len - 2
+        lines.append(line.append_text(styled(f"  {truncate_cells(one_line(what), room)}", "dim")) if what else line)
+    return lines
 
 
 def _view_of(ctx: SlashContext) -> SessionView | None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
+
+from rich.text import Text
 
 from agent_cli.hooks import Hook
 from agent_cli.knowledge.loader import all_styles
 from agent_cli.knowledge.output_styles import DEFAULT, OutputStyle, choose_style, style_block
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, one_line, shorten
 
@@ -58,7 +64,11 @@ def _hook_line(hook: Hook, status: str) -> str:
     return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{status})"
 
 
-@slash("plugin", "list plugins; NAME shows what one contains", "[NAME]", aside=True, aliases=("plugins",),
+_PLUGIN_VERBS = "add install i marketplace market remove uninstall update enable disable trust validate".split()
+
+
+@slash("plugin", "list plugins; NAME shows what one contains; add, remove, ... as agent plugin", "[NAME|VERB]",
+       aside=True, aliases=("plugins",),
        values=lambda ctx: [plugin.name for plugin in ctx.layers.plugins])  # fmt: skip
 def _plugin(ctx: SlashContext, words: str) -> None:
     plugins = {plugin.name: plugin for plugin in ctx.layers.plugins}
@@ -69,6 +79,10 @@ def _plugin(ctx: SlashContext, words: str) -> None:
             ctx.say(f"  {one_line(phrase)}")
         for note in plugin.notes:
             ctx.say(f"  not used: {one_line(note)}")
+        return
+    if words.partition(" ")[0] in _PLUGIN_VERBS:
+        # It asks by itself, and new sessions use what it changes.
+        ctx.outside(lambda: subprocess.run([sys.executable, "-m", "agent_cli", "plugin", *words.split()], check=False))
         return
     if words:
         ctx.say(f"{one_line(words)} is not loaded. To add a plugin: agent plugin add {one_line(words)}")
@@ -103,7 +117,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
     ctx.layers.add({"output_style": style.name}, "/output-style", ctx.run_env.root)
     # The system prompt is not changed, to preserve the providers' prompt caches.
     text = style_block(style) or "Answer as your first instructions say; no output style applies any more."
-    ctx.agent.inbox.append(f"<session_change>\nFrom now on:\n{text}\n</session_change>")
+    ctx.agent.tell(f"From now on:\n{text}")
     ctx.say(f"output style: {style.name} (/config output_style {style.name} makes it the default)")
 
 
@@ -136,20 +150,57 @@ def _mcp(ctx: SlashContext, words: str) -> None:
         return
     if not name:
         joined.servers.start()
-        for server in servers.values():
-            ctx.say(f"  {server_line(server)}")
-    elif verb == "reconnect":
-        servers[name].restart(_RECONNECT_SECONDS)
-        servers[name].wait(_RECONNECT_SECONDS)
-        ctx.say(f"  {server_line(servers[name])}")
-    elif verb == "disable":
-        servers[name].disable()
-        ctx.say(f"  {server_line(servers[name])}")
-    elif verb == "approve":
-        _approve(ctx, servers[name])
+        if ctx.has_menus:
+            _browse(ctx, list(servers.values()))
+        else:
+            for server in servers.values():
+                ctx.say(f"  {server_line(server)}")
+    elif verb:
+        _VERBS[verb](ctx, servers[name])
     else:
-        _details(ctx, servers[name])
+        for line in _details(servers[name]):
+            ctx.say(f"  {line}")
     joined.report_changes()
+
+
+_STATUS_MARKS = {"ready": ("●", "good"), "failed": ("✗", "bad"), "login": ("?", "warn"), "unapproved": ("?", "warn")}
+
+
+def _browse(ctx: SlashContext, servers: list[Any]) -> None:
+    """Show the servers with what they offer, and act on those that the user picks."""
+    at = 0
+    while True:
+        items = []
+        for server in servers:
+            mark, style = _STATUS_MARKS.get(server.status, ("·", "dim"))
+            about = server_line(server).removeprefix(server.name).removeprefix(": ").strip()
+            draw = partial(_draw, server)
+            items.append(ViewItem(server.name, about, mark=mark, style=style, detail=draw, live=True))
+        actions = (
+            ViewAction("r", "reconnect"),
+            ViewAction("d", "disable", lambda index: servers[index].status != "disabled"),
+            ViewAction("a", "approve", lambda i: servers[i].status == "unapproved" or bool(servers[i].withheld)),
+        )
+        left = ctx.show_view(View("MCP servers", items=tuple(items), actions=actions, at=at))
+        if left is None:
+            return
+        at = left.index
+        _VERBS[{"r": "reconnect", "d": "disable", "a": "approve"}[left.key]](ctx, servers[at])
+
+
+def _draw(server: Any, width: int) -> list[Text]:
+    return [row for line in _details(server) for row in prose_lines(line, width)]
+
+
+def _reconnect(ctx: SlashContext, server: Any) -> None:
+    server.restart(_RECONNECT_SECONDS)
+    server.wait(_RECONNECT_SECONDS)
+    ctx.say(f"  {server_line(server)}")
+
+
+def _disable(ctx: SlashContext, server: Any) -> None:
+    server.disable()
+    ctx.say(f"  {server_line(server)}")
 
 
 def server_line(server: Any) -> str:
@@ -167,19 +218,20 @@ def server_line(server: Any) -> str:
     return f"{server.name}: {server.status}{more}"
 
 
-def _details(ctx: SlashContext, server: Any) -> None:
-    ctx.say(f"  {server_line(server)}")
-    ctx.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
+def _details(server: Any) -> Iterator[str]:
+    """Yield what is known of a server."""
+    yield server_line(server)
+    yield f"{server.found.scope}, {one_line(server.found.source)}: {server.found.line}"
     if server.log is not None and server.log.exists():
-        ctx.say(f"  its error output: {server.log}")
+        yield f"its error output: {server.log}"
     for offer in server.tools.values():
-        ctx.say(f"    {offer.full}  {shorten(offer.description, 100)}")
+        yield f"  {offer.full}  {shorten(offer.description, 100)}"
     for full, word in server.withheld.items():
-        ctx.say(f"    {full}  ({word}, withheld)")
+        yield f"  {full}  ({word}, withheld)"
     for uri, resource in list(server.resources.items())[:50]:
-        ctx.say(f"    @{server.name}:{one_line(uri)}  {shorten(str(resource.get('description') or ''), 100)}")
+        yield f"  @{server.name}:{one_line(uri)}  {shorten(str(resource.get('description') or ''), 100)}"
     for prompt in server.prompts:
-        ctx.say(f"    /mcp__{server.name}__{one_line(prompt)}")
+        yield f"  /mcp__{server.name}__{one_line(prompt)}"
 
 
 def _approve(ctx: SlashContext, server: Any) -> None:
@@ -202,3 +254,6 @@ def _approve(ctx: SlashContext, server: Any) -> None:
         ctx.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
     if ctx.confirm(f"Use this version of the tools of {server.name}?") and (why := server.approve()):
         ctx.say(f"It holds for this session only: {why}.")
+
+
+_VERBS = {"reconnect": _reconnect, "disable": _disable, "approve": _approve}

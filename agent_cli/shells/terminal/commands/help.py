@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from textwrap import wrap
 
-from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash, unknown_command
+from rich.text import Text
+
+from agent_cli.kernel.runtime.session_commands import unknown_command
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
+from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash
+from agent_tools.base import UserCommand
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
 
@@ -21,7 +27,9 @@ class Topic(Value):
 
 BASICS, KEYS, OWN = "basics", "keys", "prompts"
 TOPICS = {
-    BASICS: Topic("this session and its settings", ("status", "config", "doctor", "clear", "exit", "bug", "help")),
+    BASICS: Topic(
+        "this session and its settings", ("continue", "status", "config", "doctor", "clear", "exit", "bug", "help")
+    ),
     "models": Topic("the model, its provider, effort and cost", ("model", "effort", "login", "logout", "cost", "btw")),
     "changes": Topic(
         "plans, changes and commits", ("plan", "todos", "diff", "undo", "redo", "rewind", "commit", "jobs")
@@ -56,6 +64,9 @@ def _help(ctx: SlashContext, words: str) -> None:
     word = words.strip().lower()
     name = word.removeprefix("/")
     own = ctx.agent.commands
+    if not word and ctx.has_menus:
+        _browse(ctx)
+        return
     if not word:
         lines: Iterable[str] = _topics(ctx)
     elif word in TOPICS:
@@ -70,6 +81,33 @@ def _help(ctx: SlashContext, words: str) -> None:
         return
     for line in lines:
         ctx.say(line)
+
+
+def _browse(ctx: SlashContext) -> None:
+    """Show the commands and keys; the chosen command goes into the input line."""
+    items, calls = list[ViewItem](), list[str]()
+    for topic in TOPICS:
+        section = f"{topic}: {TOPICS[topic].about}"
+        for name in _commands_of(topic):
+            command = REGISTRY[name]
+            draw = partial(_draw, partial(_command, ctx, command))
+            items.append(ViewItem(f"/{name} {command.usage}".rstrip(), command.help, section=section, detail=draw))
+            calls.append(f"/{name} " if command.usage else f"/{name}")
+        for name, own in ctx.agent.commands.items() if topic == OWN else ():
+            draw = partial(_draw, partial(_own, own))
+            items.append(ViewItem(f"/{name} {own.hint}".rstrip(), own.description, section=section, detail=draw))
+            calls.append(f"/{name} ")
+        for keys, text in ctx.keys if topic == KEYS else ():
+            items.append(ViewItem(keys, text, section=section))
+            calls.append("")
+    use = ViewAction("enter", "put into the input line", lambda index: bool(calls[index]))
+    left = ctx.show_view(View("Help", items=tuple(items), actions=(use,)))
+    if left is not None:
+        ctx.propose_message(calls[left.index])
+
+
+def _draw(lines: Callable[[], Iterable[str]], width: int) -> list[Text]:
+    return [row for line in lines() for row in prose_lines(line, width)]
 
 
 def _topics(ctx: SlashContext) -> Iterator[str]:
@@ -120,6 +158,10 @@ def _command(ctx: SlashContext, command: BuiltinCommand) -> Iterator[str]:
         yield f"  Also: {', '.join(f'/{alias}' for alias in command.aliases)}."
     if not command.aside:
         yield "  Runs between turns."
+
+
+def _own(command: UserCommand) -> list[str]:
+    return [command.description, "", *_from_file(command)]
 
 
 def _from_file(own: object) -> list[str]:

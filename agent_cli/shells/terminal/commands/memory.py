@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+from rich.text import Text
 
 from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.knowledge.memory import Memory, MemoryFile, NestedMemory, describe_memory, load_memory
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.base import ToolError
 from agent_tools.fs.encoding import TextFile, decode_text, line_end
@@ -101,9 +105,10 @@ def _memory(ctx: SlashContext, words: str) -> None:
     memory = _load_current(ctx)
     if words == "show":
         texts = [memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
-        ctx.page("\n\n".join(t for t in texts if t) or "There is no memory.")
+        ctx.page("\n\n".join(t for t in texts if t) or "There is no memory.", "Memory")
         return
-    for line in describe_memory(memory, added):
+    described = list(describe_memory(memory, added))
+    for line in described if words or not ctx.has_menus else ():
         ctx.say(line)
     files = _editable(ctx, (*memory.files, *added))
     if words:
@@ -111,9 +116,21 @@ def _memory(ctx: SlashContext, words: str) -> None:
         if number is None:
             ctx.say(f"There is no memory file {one_line(words)}; say a number from 1 to {len(files)}, or show.")
     else:
-        number = ctx.choose("Which one do you want to change?", [(shown, why) for _, shown, why in files])
+        text = {file.path: file.text for file in (*memory.files, *added)}
+        items = (ViewItem(shown, why, detail=partial(_draw, text.get(path, ""))) for path, shown, why in files)
+        title = "Memory" if ctx.has_menus else "Which one do you want to change?"
+        view = View(
+            title, lambda width: prose_lines("\n".join(described), width, "dim"), tuple(items),
+            actions=(ViewAction("enter", "edit"),),
+        )  # fmt: skip
+        left = ctx.pick_from(view)
+        number = left.index if left is not None else None
     if number is not None:
         _edit(ctx, files[number][0])
+
+
+def _draw(text: str, width: int) -> list[Text]:
+    return prose_lines(text or "It does not exist yet.", width)
 
 
 def _load_current(ctx: SlashContext) -> Memory:

@@ -15,8 +15,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
+
+from rich.text import Text
 
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.compaction.controls import window_size
@@ -30,7 +33,9 @@ from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
 from agent_cli.kernel.version import PACKAGE, __version__
 from agent_cli.shells.terminal.dialogs.session_picker import session_row
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.ansi import clipboard_sequence
+from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
 from agent_tools.base import Progress, Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -86,19 +91,32 @@ def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
         for job in jobs:
             ctx.say(f"  {job.id}  {_describe_job(job)}")
         return
-    picked = ctx.choose("Jobs", [(job.id, _describe_job(job)) for job in jobs], quiet=True)
-    if picked is None:
-        return
-    job = jobs[picked]
-    actions = [("watch", "its latest output, until Esc"), ("log", "all of its output, in the pager")]
-    actions += [("end", "stop it and what it started")] if job.running else []
-    action = ctx.choose(f"{job.id}, {_describe_job(job)}", actions, quiet=True)
-    if action is not None:
-        (_watch, _log, lambda ctx, job: _end(ctx, [job]))[action](ctx, job)
+    items = tuple(
+        ViewItem(job.id, _describe_job(job), detail=partial(_job_lines, job), live=True,
+                 mark="●" if job.running else " ", style="good") for job in jobs
+    )  # fmt: skip
+    actions = (
+        ViewAction("w", "watch below the input", lambda index: jobs[index].running),
+        ViewAction("x", "end", lambda index: jobs[index].running),
+    )
+    left = ctx.show_view(View("Jobs", items=items, actions=actions))
+    if left is not None:
+        _watch(ctx, jobs[left.index]) if left.key == "w" else _end(ctx, [jobs[left.index]])
+
+
+def _job_lines(job: Job, width: int) -> list[Text]:
+    """Draw the command of a job and the end of its output, the latest first to be seen."""
+    output = escape_controls(job.latest(_TAIL_BYTES)).rstrip("\n")
+    command = prose_lines(one_line(job.command), width, "tool")
+    return [*command, styled(_describe_state(job), "dim"), Text(), *prose_lines(output or "(no output yet)", width)]
+
+
+def _describe_state(job: Job) -> str:
+    return f"{job.state}, {clock_duration(job.elapsed)}"
 
 
 def _describe_job(job: Job) -> str:
-    return f"{job.state}, {clock_duration(job.elapsed)}  {shorten(job.command, 60)}"
+    return f"{_describe_state(job)}  {shorten(job.command, 60)}"
 
 
 def _watch(ctx: SlashContext, job: Job) -> None:
@@ -119,7 +137,10 @@ def _watch(ctx: SlashContext, job: Job) -> None:
 
 def _log(ctx: SlashContext, job: Job) -> None:
     output = job.output()
-    ctx.page(f"{job.id}: {one_line(job.command)}\n{output}" if output else f"{job.id} has no output yet.")
+    if output:
+        ctx.page(output, f"{job.id}: {one_line(job.command)}")
+    else:
+        ctx.say(f"{job.id} has no output yet.")
 
 
 def _end(ctx: SlashContext, jobs: Sequence[Job]) -> None:
@@ -166,10 +187,10 @@ def _width(taken: int) -> int:
 def _sessions(ctx: SlashContext, words: str) -> None:
     found = list(summarize_sessions(_store(ctx).folder))
     now = datetime.now(UTC)
-    width = _width(13)
+    width = _width(14)
     for g in found[:_MAX_LISTED]:
         mark = "*" if g.session_id == ctx.agent.session_id else " "
-        ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
+        ctx.say(f"  {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
     more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
@@ -181,7 +202,7 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
         yield g.session_id[:8], g.title
 
 
-@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values, aliases=("continue",))
+@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values)
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.session_id
     store = _store(ctx)
@@ -207,10 +228,15 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
         ctx.say("There is no other session in this project.")
         return ""
     now = datetime.now(UTC)
-    width = _width(14)
-    options = [(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}", "") for g in found[:_MAX_OFFERED]]
-    picked = ctx.choose("Which session?", options)
-    return found[picked].session_id if picked is not None else ""
+    width = shutil.get_terminal_size().columns - 15
+    items = (ViewItem(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}") for g in found[:_MAX_OFFERED])
+    left = ctx.pick_from(View("Which session?", items=tuple(items), actions=(ViewAction("enter", "resume"),)))
+    return found[left.index].session_id if left is not None else ""
+
+
+@slash("continue", "continue what the last turn left unfinished")
+def continue_(ctx: SlashContext, rest: str) -> None:
+    ctx.run_turn(" ".join(filter(None, (ctx.proposal or "continue", rest))))
 
 
 @slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))
@@ -357,7 +383,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 @slash("doctor", "check the installation and the settings")
 def _doctor(ctx: SlashContext, words: str) -> None:
     findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], REGISTRY)
-    ctx.page(doctor_report.format_findings(findings))
+    ctx.page(doctor_report.format_findings(findings), "Doctor")
 
 
 @slash("bug", "write a bug report (no keys, no conversation)", "[TEXT]", aliases=("feedback",))

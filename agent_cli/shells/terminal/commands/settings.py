@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from agent_cli.kernel.modes import MODES, Mode
-from agent_cli.kernel.rules import RuleError, RuleList
+from agent_cli.kernel.rules import Rule, RuleError, RuleList
 from agent_cli.kernel.runtime.tools import warn_unknown_rules
+from agent_cli.policy.policy import SESSION
+from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.theme import theme_names
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.record import to_json
@@ -99,24 +101,41 @@ def _permissions(ctx: SlashContext, words: str) -> None:
         ctx.say("Say: allow RULE, ask RULE, deny RULE, or remove N for a rule of this session.")
         return
     else:
-        origin = ctx.layers.origins.get("permissions.mode", "the default")
-        ctx.say(f"mode: {policy.mode}" + (f" ({origin})" if policy.mode == ctx.agent.settings.permissions.mode else ""))
-        if policy.runs_unasked:
-            ctx.say(
-                "  Commands run in the sandbox without a question (sandbox.auto_allow); deleting files, leaving the"
-                " workspace and the network still ask."
-            )
-        elif policy.tries_reading:
-            ctx.say(
-                "  Commands that only read run in the sandbox without a question (sandbox.auto_allow); what it stops"
-                " asks."
-            )
-        for number, rule in enumerate(rules, 1):
-            why = f": {rule.why}" if rule.why else ""
-            ctx.say(f"  {number}. {rule.list:<5} {rule.text}  ({rule.source}){why}")
-        if not rules:
-            ctx.say("  There are no rules. /permissions allow Bash(git status:*) adds one for this session.")
-        return
+        _show_rules(ctx, rules)
+
+
+_RULE_MARKS = {"deny": ("⊘", "bad"), "ask": ("?", "warn"), "allow": ("✓", "good")}
+
+
+def _show_rules(ctx: SlashContext, rules: Sequence[Rule]) -> None:
+    """Show the mode and the rules, and remove those of this session that the user picks."""
+    policy = ctx.agent.policy
+    origin = ctx.layers.origins.get("permissions.mode", "the default")
+    now = f"mode: {policy.mode}" + (f" ({origin})" if policy.mode == ctx.agent.settings.permissions.mode else "")
+    what = f"\n{MODE_HELP[policy.mode]}" if ctx.has_menus else ""
+    if policy.runs_unasked:
+        what += (
+            "\nCommands run in the sandbox without a question (sandbox.auto_allow); deleting files, leaving the"
+            " workspace and the network still ask."
+        )
+    elif policy.tries_reading:
+        what += (
+            "\nCommands that only read run in the sandbox without a question (sandbox.auto_allow); what it stops asks."
+        )
+    items = []
+    for number, rule in enumerate(rules, 1):
+        mark, style = _RULE_MARKS[rule.list]
+        about = f"{rule.source}{f': {rule.why}' if rule.why else ''}"
+        why = f": {rule.why}" if rule.why else ""
+        line = f"{number}. {rule.list:<5} {rule.text}  ({rule.source}){why}"
+        items.append(ViewItem(rule.text, about, line=line, mark=mark, style=style, section=rule.list))
+    empty = "There are no rules. /permissions allow Bash(git status:*) adds one for this session."
+    remove = ViewAction("x", "remove", lambda index: rules[index].source == SESSION)
+    view = View("Permissions", lambda width: prose_lines(now + what, width), tuple(items), empty, (remove,))
+    left = ctx.show_view(view)
+    if left is not None:
+        policy.remove(rules[left.index])
+        ctx.say(f"{rules[left.index].list} {rules[left.index].text} does not hold any more.")
 
 
 def _sibling_folders(ctx: SlashContext) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from agent_cli.kernel.decisions import Answer, Defer
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.runtime.approval_words import (
+    approval_question,
     approval_title,
     call_facts,
     described,
@@ -15,7 +16,13 @@ from agent_cli.kernel.runtime.approval_words import (
     lasting_approvals,
 )
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, DecisionWord, UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import (
+    DecisionRefusedError,
+    DecisionWord,
+    LineComment,
+    UserDecision,
+    take_decision,
+)
 from agent_cli.shells.terminal.dialogs.model import (
     Block,
     Choice,
@@ -44,6 +51,10 @@ _ALWAYS_NOT_OFFERED = '"always" is not offered for this call. Answer y to allow 
 
 class ReviewHunks(Value):
     """The answer that requests a review hunk by hunk, which makes the decision."""
+
+
+class AskTogether(Value):
+    """The answer that asks about this call and those behind it that are alike, all shown."""
 
 
 class SkippedHunk(Value):
@@ -78,21 +89,72 @@ def ask_until_valid(ask: Callable[[str], UserDecision | Defer], take: Callable[[
 
 
 def ask_approval(
-    request: ApprovalRequested, put: Put, workspace: Workspace, traits_of: TraitsOf = tool_traits, *, for_whom: str = ""
+    request: ApprovalRequested,
+    put: Put,
+    workspace: Workspace,
+    traits_of: TraitsOf = tool_traits,
+    *,
+    about: str = "",
+    alike: Sequence[ApprovalRequested] = (),
+    agree: Callable[[DecisionWord], None] = lambda verdict: None,
 ) -> Answer:
-    """Ask about a call. for_whom: the sub-agent that makes it, in words."""
+    """Ask about a call.
+
+    about: for whom it is made, and its place among the calls of the answer.
+    alike: the calls behind it that can be answered with it; agree: takes the verdict about all of them.
+    """
 
     def ask(refused: str) -> UserDecision | Defer:
         change = editable_call(request, workspace, traits_of)
-        dialog = approval_dialog(request, change)
+        dialog = approval_dialog(request, change, len(alike))
         dialog = dialog.replace(
-            about=" · ".join(filter(None, (dialog.about, one_line(for_whom)))),
+            about=" · ".join(filter(None, (one_line(about), dialog.about))),
             warnings=(*filter(None, (refused,)), *dialog.warnings),
         )
-        decision: UserDecision | Defer | ReviewHunks = put(dialog)
+        decision: UserDecision | Defer | ReviewHunks | AskTogether = put(dialog)
+        if isinstance(decision, AskTogether):
+            verdict: DecisionWord | Defer | None = put(together_dialog((request, *alike)))
+            if verdict is None:
+                return ask(refused)
+            if isinstance(verdict, Defer):
+                return verdict
+            agree(verdict)
+            return decided(request, verdict)
         return _ask_hunks(request, change, put) if isinstance(decision, ReviewHunks) else decision
 
     return ask_until_valid(ask, lambda decision: take_decision(request, decision, workspace, traits_of=traits_of))
+
+
+def are_alike(request: ApprovalRequested, other: ApprovalRequested) -> bool:
+    """Return True if two calls do the same kind of thing, and nothing that the user is warned of."""
+    kinds = [sorted({effect.kind for effect in r.effects}) for r in (request, other)]
+    return request.tool == other.tool and kinds[0] == kinds[1] and not (request.warnings or other.warnings)
+
+
+def together_dialog(requests: Sequence[ApprovalRequested]) -> Dialog:
+    """Build the question about several calls, all of which it shows.
+
+    The answer is the verdict about all, or None to be asked about one after the other.
+    """
+    count = len(requests)
+    body: list[Block] = []
+    for number, request in enumerate(requests, 1):
+        title = approval_title(request)
+        about = f" · {described(request)}" if described(request) else ""
+        body += [Verbatim(f"{number} of {count}: {title}{about}", "tool"), *_effect_blocks(request, title)]
+    verdicts: tuple[DecisionWord, DecisionWord] = ("approve", "reject")
+    return Dialog(
+        Verbatim(f"{count} calls"),
+        tuple(body),
+        question="Allow all?",
+        asks=f"Allow all {count}?",
+        choices=(
+            Choice("y", f"Yes, all {count}", GiveAnswer(verdicts[0]), YES, "yes"),
+            Choice("o", "One by one", GiveAnswer(None), ("o",), "one by one"),
+            Choice("n", "No, none of them", GiveAnswer(verdicts[1]), NO, "no"),
+        ),
+        reported=True,
+    )
 
 
 def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> UserDecision | Defer:
@@ -107,7 +169,7 @@ def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> Us
         if isinstance(answer, RemainingHunks):
             rest, answer = answer, answer.take
         if isinstance(answer, SkippedHunk):
-            comments.append(f"Of {hunk.path}:{hunk.first + 1}: {answer.why}")
+            comments.append(str(LineComment(hunk.path, answer.why, hunk.first + 1)))
         elif answer:
             kept.append(number - 1)
     said = "\n".join(comments)
@@ -124,8 +186,11 @@ def words_for(label: str, decision: UserDecision) -> TextInput:
     return TextInput(label, lambda words: decision.replace(text=words.strip()) if words.strip() else None)
 
 
-def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
-    """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved."""
+def approval_dialog(request: ApprovalRequested, change: EditableCall, alike: int = 0) -> Dialog:
+    """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved.
+
+    alike: number of calls behind it that can be answered with it.
+    """
     title = approval_title(request)
     lookalikes = describe_lookalikes(request.summary, *(e.target for e in request.effects))
     return Dialog(
@@ -133,32 +198,40 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall) -> Dialog:
         tuple(_effect_blocks(request, title)),
         tuple(map(Fact, call_facts(request))),
         "Allow?",
-        tuple(_choices(request, change)),
+        tuple(_choices(request, change, alike)),
         TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
         about=described(request),
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
+        asks=approval_question(request),
+        # A call with nothing to warn of stays in the sandbox, and destroys nothing.
+        grave=bool(request.warnings),
         reported=True,
     )
 
 
-def _choices(request: ApprovalRequested, change: EditableCall) -> Iterator[Choice]:
+def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> Iterator[Choice]:
     approve, reject = decided(request, "approve"), decided(request, "reject")
-    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", comment=words_for("yes, and> ", approve))
-    for offer in lasting_approvals(request):
+    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
+    if alike:
+        others = f"{'the other one' if alike == 1 else f'the {alike} others'} like it"
+        yield Choice("t", f"Show {others}, and answer together", GiveAnswer(AskTogether()), ("t",), "together")
+    for number, offer in enumerate(lasting_approvals(request)):
         edits = offer.decision.mode == "acceptEdits"
         yield Choice(
             offer.key,
-            f"Yes, {offer.words}{' (Shift-Tab)' if edits else ''}",
+            f"Yes, and {offer.says}",
             GiveAnswer(offer.decision),
             _NAMES[offer.key],
             offer.words,
-            "" if edits else offer.brief,
+            why=offer.why,
+            detail="Shift-Tab" if edits else "",
             comment=words_for("yes, and> ", offer.decision) if edits else None,
             mode_key=edits,
-            lasting=True,
+            rare=number > 0,
         )
     no = words_for("no, because> ", reject)
-    yield Choice("n", "No", GiveAnswer(reject), NO, "no", comment=no)
+    why = "the model learns it; after a comment (Tab), the other calls of its answer are skipped"
+    yield Choice("n", "No", GiveAnswer(reject), NO, "no", detail="Tab: say what to do instead", why=why, comment=no)
     if change.name:
 
         def edited(text: str) -> UserDecision | None:
@@ -196,6 +269,15 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
     The answer is True, False, a `SkippedHunk` or `RemainingHunks`.
     """
     left = of - number + 1
+    where = f"hunk {number} of {of} of {escape_lookalikes(hunk.path)}"
+
+    def told(answer: bool | SkippedHunk | RemainingHunks) -> str:
+        if isinstance(answer, SkippedHunk):
+            return f"✗ skipped {where}: {one_line(answer.why)}"
+        if isinstance(answer, RemainingHunks):
+            return "" if answer.take else f"✗ skipped {where}{' and those behind it' if left > 1 else ''}"
+        return "" if answer else f"✗ skipped {where}"
+
     why = TextInput("skip, because> ", lambda words: SkippedHunk(words.strip()) if words.strip() else None)
     rest = (
         Choice("a", f"Apply all {left} hunks that are left", GiveAnswer(RemainingHunks(True)), ("a",), "all the rest"),
@@ -205,11 +287,12 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
         Verbatim(f"Hunk {number} of {of} · {escape_lookalikes(hunk.path)}", "ask"),
         (DiffBlock(hunk.diff, titled=True),),
         question="Apply this hunk?",
+        asks=f"Apply hunk {number} of {of} to {escape_lookalikes(hunk.path)}?",
         choices=(
             Choice("y", "Yes, apply this hunk", GiveAnswer(True), YES, "yes"),
             Choice("n", "No, skip it", GiveAnswer(False), ("n", "no"), "no", comment=why),
             *(rest if left > 1 else ()),
         ),
         escape="d" if left > 1 else "n",
-        reported=True,
+        told=told,
     )

@@ -240,6 +240,9 @@ class LineDialogs(Dialogs):
         choice = dialog.by_name(words)
         if words == EXPLAIN and dialog.details:
             self._print(detail_lines(dialog, self._console))
+            for offered in (choice for choice in dialog.choices if choice.why):
+                text = f"{offered.key} {offered.short or offered.label}: {offered.why}"
+                self._print(fact_lines(escape_lookalikes(text), self._console))
             return None
         if choice is None:
             return dialog.words.read(words) if isinstance(dialog.words, TextInput) else None

@@ -11,10 +11,10 @@ from typing import Any
 from agent_tools.record import Value
 from agent_tools.results import Display
 
-# Seconds after the question and after the last key in which keys do not answer: the user may be typing a sentence.
+# Seconds in which a line does not answer a question of the plain front end: the user may be typing a sentence.
 GUARD_SECONDS = 0.6
 # Keys that may answer a question; the application binds these, and those that show more of it or mark a choice.
-KEYS = "yaAdehnrsuwx123456789"
+KEYS = "yaAdehnorstuwx123456789"
 EXPLAIN, VIEW, MARK = "?", "v", " "
 # A choice as (label, meaning).
 Option = tuple[str, str]
@@ -113,12 +113,12 @@ class Choice(Value):
     label: its text in the list.
     names: lines that select it, "" for an empty line; without names it is offered for keys only.
     short: its text in the plain front end, if it differs from the label.
-    brief: its text in the list of a narrow window, if it differs from the label.
     detail: a description after the label.
+    why: what it allows, in one line, for the explanation.
     comment: reads a comment to go with this answer.
     listed: False if it has a key, but is not in the list.
+    rare: it is in the list only while the question is explained.
     mode_key: the key that changes the permission mode selects it too.
-    lasting: it applies to later calls too.
     """
 
     key: str
@@ -126,18 +126,19 @@ class Choice(Value):
     act: Act
     names: tuple[str, ...] = ()
     short: str = ""
-    brief: str = ""
     detail: str = ""
+    why: str = ""
     comment: TextInput | None = None
     listed: bool = True
+    rare: bool = False
     mode_key: bool = False
-    lasting: bool = False
 
 
 class Dialog(Value):
     """A question to the user.
 
-    title: the question.
+    title: the question, or what it is about.
+    asks: the question as a sentence, if it is not the title.
     about: a description of it, such as the model's own.
     body: the subject of the question, in blocks.
     warnings: shown before the answer, the most serious first.
@@ -149,7 +150,10 @@ class Dialog(Value):
     escape: key of the choice that Escape selects.
     from_command: it is asked by a command of the user, so leaving answers None; other questions then stay open.
     reported: an event of the turn reports the answer, so the panel does not.
-    guard: seconds without a key before a key counts as an answer.
+    told: returns the line to write for an answer, if it is not the usual one; "" for none.
+    guard: seconds without a line before a line counts as an answer, in the plain front end.
+    grave: something would be destroyed, or leave the sandbox.
+    whole: the body is written above the question in any case.
     quiet: if possible, nothing of it stays on the screen.
     """
 
@@ -166,18 +170,20 @@ class Dialog(Value):
     escape: str = "n"
     from_command: bool = False
     reported: bool = False
+    told: Callable[[Any], str] | None = None
+    asks: str = ""
     guard: float = GUARD_SECONDS
+    grave: bool = False
+    whole: bool = False
     quiet: bool = False
 
     @property
     def listed(self) -> tuple[Choice, ...]:
-        """The choices of the list, in order."""
-        return tuple(choice for choice in self.choices if choice.listed)
+        """The choices of the list, in order, without the rare ones."""
+        return tuple(choice for choice in self.choices if choice.listed and not choice.rare)
 
     def by_key(self, key: str) -> Choice | None:
-        """Return the choice for a key; a digit is the place in the list."""
-        if key.isdecimal():
-            return self.listed[int(key) - 1] if 0 < int(key) <= len(self.listed) else None
+        """Return the choice with a key."""
         return next((choice for choice in self.choices if choice.key == key), None)
 
     def by_name(self, line: str) -> Choice | None:

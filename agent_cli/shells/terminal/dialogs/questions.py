@@ -33,6 +33,7 @@ from agent_cli.shells.terminal.dialogs.model import (
     Put,
     TextInput,
 )
+from agent_cli.shells.terminal.dialogs.view import PRINTED_COLUMNS, Chosen, View, prose_lines
 from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import parse_plan, plan_for_editor, plan_text
@@ -157,13 +158,17 @@ def plan_dialog(
         about=left_open,
         choices=(
             Choice("y", "Yes, carry it out", GiveAnswer(verdict("y")), YES, "yes", comment=note),
-            Choice("a", "Yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",), "yes, accept edits",
-                   comment=edits, lasting=True),
-            Choice("r", "Request changes", words_for("change> ", decided(asked, "answer")), short="request changes"),
+            Choice("a", "Yes, and make its edits without asking", GiveAnswer(verdict("y acceptEdits")), ("a",),
+                   "yes, accept edits", comment=edits),
+            Choice("r", "Change it: say what", words_for("change> ", decided(asked, "answer")),
+                   short="request changes"),
             Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
-            Choice("e", "edit", InEditor(plan_for_editor(plan), parse_edited), ("e", "edit"), listed=False),
+            Choice("e", "edit the plan", InEditor(plan_for_editor(plan), parse_edited), ("e", "edit"), "edit",
+                   listed=False),
             Choice("w", "approve with a comment", note, listed=False),
         ),
+        asks="Carry out this plan?",
+        whole=True,
         words=TextInput("change> ", verdict, hint="y MODE, y COMMENT, or say what to change"),
     )  # fmt: skip
 
@@ -215,6 +220,7 @@ def review_dialog(asked: QuestionAsked) -> Dialog:
         words=TextInput(
             "change> ", read, hint="y COMMENT, u: undo this and continue (u COMMENT), or say what to change"
         ),
+        asks=f"{title.rstrip('.')}. Continue?",
     )
 
 
@@ -321,6 +327,17 @@ class Dialogs(ABC):
     def propose_message(self, text: str) -> None:  # noqa: B027 - the plain front end has no input line to fill
         """Put a text into the input line if it is empty."""
 
-    def page(self, text: str) -> None:
+    def page(self, text: str, title: str = "") -> None:
         """Show a long text."""
-        self.say(text)
+        self.show_view(View(title, lambda width: prose_lines(text, width)))
+
+    def show_view(self, view: View) -> Chosen | None:
+        """Show a view until the user closes it; return how it was left. Without a live screen, its text is printed."""
+        for line in view.printed(PRINTED_COLUMNS):
+            self.say(line.plain.rstrip())
+        return None
+
+    def pick_from(self, view: View) -> Chosen | None:
+        """Let the user pick an item of a view; return how it was left, None if nothing was picked."""
+        picked = self.choose(view.title, [(item.label, item.about) for item in view.items])
+        return None if picked is None else Chosen("enter", picked)

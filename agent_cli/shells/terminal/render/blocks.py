@@ -74,6 +74,8 @@ class BlockSplitter:
         self._blank_lines = 0
         # Column of the open item's text, and the column from which a line belongs to it; 0: no item is open.
         self._column = self._reach = 0
+        # The beginning of the paragraph was cut off.
+        self._cut = False
         # Marker of the list that continues if another item follows, and the number of its last item.
         self._list, self._number = "", 0
 
@@ -124,6 +126,33 @@ class BlockSplitter:
                 indent = _indent(line) if self._column and not begins else 0
                 blocks.append(Block("more" if indent else "para", line.strip(), indent))
         return blocks
+
+    def growing(self) -> Block | None:
+        """Return the paragraph or item under way, with its incomplete line; None if something else is."""
+        line = _expand_tabs(self._partial())
+        if self._fence is not None or self._blank_lines or not line.strip():
+            return None
+        if self._open is not None:
+            if self._open.kind not in ("para", "item", "more") or self._ends_open(line):
+                return None
+            return self._open.replace(text="\n".join([*self._lines, self._without_indent(line)]))
+        item = None if _RULE.match(line) else _ITEM.match(line)
+        if self._column or _indent(line):
+            return None
+        return self._item(item, line) if item is not None else Block("para", line, joined=self._cut)
+
+    def cut(self, block: Block, length: int) -> Block:
+        """Cut off the beginning of what `growing` has returned, before a word; return it as a finished block."""
+        *lines, last = block.text[length:].split("\n")
+        if block.kind == "item" and self._open is None:
+            match = _ITEM.match(self._partial())
+            self._list, self._number = match[0][-1] if match else "", block.number or 0
+            self._column = self._reach = block.indent
+        kind: Kind = "para" if block.kind == "para" else "more"
+        self._open = Block(kind, indent=block.indent, joined=True) if lines or kind == "more" else None
+        self._lines, self._parts = lines, [" " * block.indent + last]
+        self._cut = self._open is None
+        return block.replace(text=block.text[:length].rstrip())
 
     def _take(self) -> list[Block]:
         done, self._done = self._done, []
@@ -244,6 +273,7 @@ class BlockSplitter:
 
     def _begin(self, line: str) -> None:
         """Process the first line of a block."""
+        cut, self._cut = self._cut, False
         fence = _FENCE.match(line)
         item = None if _RULE.match(line) else _ITEM.match(line)
         if item:
@@ -257,7 +287,7 @@ class BlockSplitter:
         elif _RULE.match(line):
             self._done.append(Block("hr", line))
         else:
-            self._open, self._lines = Block("quote" if _QUOTE.match(line) else "para"), [line]
+            self._open, self._lines = Block("quote" if _QUOTE.match(line) else "para", joined=cut), [line]
 
     def _begin_item(self, match: re.Match[str], line: str) -> None:
         block = self._item(match, line)

@@ -10,7 +10,8 @@ from agent_tools.text import counted
 
 # In the application: rows of a result in the scrollback, of one that failed, of a `!` command's result, and of running
 # output in the live region.
-RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 13, 12, 5
+RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 7, 12, 5
+_KEPT_ROWS = BANG_ROWS + 1
 # The key that shows all of a result.
 MORE_KEY = "Ctrl-O"
 # A rule, or the space before what is aligned to the right, such as the "[ 50%]" of pytest.
@@ -23,7 +24,7 @@ class RunningOutput:
 
     def __init__(self) -> None:
         self.head: list[str] = []
-        self.end: deque[str] = deque(maxlen=FAILED_ROWS)
+        self.end: deque[str] = deque(maxlen=_KEPT_ROWS)
         self.count = 0
         self.partial = ""
         # If output is flooding, only the latest arrives, with a note of how much was dropped.
@@ -40,15 +41,15 @@ class RunningOutput:
         if not line.strip():
             return
         self.count += 1
-        if len(self.head) < FAILED_ROWS:
+        if len(self.head) < _KEPT_ROWS:
             self.head.append(line)
         self.end.append(line)
 
     def close(self, most: int) -> list[str]:
-        """Return at most `most` lines to show: all, or some of the first and the last."""
+        """Return `most` lines to show, one of which says what is left out; all if it is only one more."""
         if self.partial:
             self._line(self.partial)
-        if self.count <= most:
+        if self.count <= most + 1:
             return self.head
         # Errors are in the first lines of some programs (node), in the last of most (Python).
         first = (most - 1) // 3

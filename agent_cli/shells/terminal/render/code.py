@@ -77,6 +77,8 @@ class Highlighter:
         self._lexer = None if language.lower() in _JSON else _lexer(language.lower())
         self._json = language.lower() in _JSON
         self._stack = ["root"]
+        # What closes the comment in which the next line begins, if the lexer only knows comments as a whole.
+        self._closing = ""
 
     @classmethod
     def for_file(cls, path: str) -> Highlighter:
@@ -93,20 +95,46 @@ class Highlighter:
         text = Text(line)
         if not self.has_lexer or len(line) > MAX_LINE_CHARS:
             return text
+        start = 0
+        if self._closing:
+            end = line.find(self._closing)
+            start = len(line) if end < 0 else end + len(self._closing)
+            text.stylize(_COMMENT, 0, start)
+            if end < 0:
+                return text
+            self._closing = ""
         try:
-            for at, kind, value in self._tokens(f"{line}\n"):
+            for at, kind, value in self._read(line[start:]):
                 if style := _colour(kind):
-                    text.stylize(style, at, at + len(value))
+                    text.stylize(style, start + at, start + at + len(value))
         except Exception:  # noqa: BLE001 - if a lexer fails, only the colours are lost
             self._lexer, self._json = None, False
         return text
 
     def peek(self, line: str) -> Text:
         """Colour an incomplete next line without advancing."""
-        saved = list(self._stack)
+        saved = list(self._stack), self._closing
         text = self.line(line)
-        self._stack = saved
+        self._stack, self._closing = saved
         return text
+
+    def _read(self, line: str) -> Iterable[Found]:
+        """Return the tokens of a line. A comment that it leaves open goes on in the next ones."""
+        if "/*" not in line and "<!--" not in line:
+            return self._tokens(f"{line}\n")
+        before = list(self._stack)
+        found = list(self._tokens(f"{line}\n"))
+        opening, closing = _COMMENTS["/*" not in line]
+        at = line.rfind(opening)
+        if closing in line[at + len(opening) :] or not _knows_comment(self._lexer, opening, closing):
+            return found
+        start, kind = next(((s, kind) for s, kind, value in found if s <= at < s + len(value)), (at, Token.Text))
+        # The lexer may know comments that have no end yet, and have a state for them or not.
+        knows = kind in Token.Comment and (start < at or self._stack != before)
+        if knows or kind in Token.Literal.String:
+            return found
+        self._stack, self._closing = before, closing
+        return [*self._tokens(f"{line[:at]}\n"), (at, Token.Comment, line[at:])]
 
     def _tokens(self, line: str) -> Iterable[Found]:
         if self._json:
@@ -137,6 +165,19 @@ class Highlighter:
                 if line[at] == "\n":
                     stack[:] = ["root"]
                 at += 1
+
+
+# Comments of several lines, which many lexers match as a whole only.
+_COMMENTS = (("/*", "*/"), ("<!--", "-->"))
+
+
+@lru_cache(maxsize=64)
+def _knows_comment(lexer: Any, opening: str, closing: str) -> bool:
+    """Return True if these are the signs of a comment in the language of a lexer."""
+    if lexer is None:
+        return False
+    found = lexer.get_tokens_unprocessed(f"{opening} {closing}\n")
+    return next((kind for _, kind, value in found if value), Token) in Token.Comment
 
 
 def _move(stack: list[str], move: Any) -> None:
@@ -227,12 +268,14 @@ class DiffLine(Value):
 
     sign: "-", "+", " ", "\\" for a note, "@" for a gap.
     changed: spans that its counterpart does not have.
+    opened: at the first line of a hunk: what opens the string or comment in which it begins.
     """
 
     sign: str
     number: int | None
     text: str
     changed: tuple[Span, ...] = ()
+    opened: str = ""
 
 
 def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool = True) -> Iterator[Text]:
@@ -263,6 +306,7 @@ def _parse_patch(patch: str) -> list[DiffLine]:
         old, new = hunk.old[0], hunk.new[0]
         if at:
             lines.append(DiffLine("@", None, "..."))
+        first = len(lines)
         for raw in hunk.lines:
             sign, text = raw[:1] or " ", escape_controls(raw[1:])
             if sign == "-":
@@ -274,6 +318,8 @@ def _parse_patch(patch: str) -> list[DiffLine]:
                 old += sign == " "
             else:
                 lines.append(DiffLine("\\", None, escape_controls(raw)))
+        if hunk.opened and len(lines) > first:
+            lines[first] = lines[first].replace(opened=hunk.opened)
     return lines
 
 
@@ -332,6 +378,8 @@ def _draw_lines(lines: list[DiffLine], path: str, width: int, columns: int) -> I
             old, new = Highlighter.for_file(path), Highlighter.for_file(path)
             yield Text(f"  {line.text}", "dim")
             continue
+        if line.opened:
+            old.line(line.opened), new.line(line.opened)
         number = "" if line.number is None else str(line.number)
         colour = _SIGNS.get(line.sign, "")
         row = Text("  ", _ROW_BACKGROUNDS.get(line.sign, "")).append(number.rjust(width), colour or "dim").append(" ")

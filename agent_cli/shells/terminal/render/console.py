@@ -20,6 +20,9 @@ from agent_tools.text import escape_controls
 
 STYLES = {
     "tool": "bold",
+    "accent": "blue",
+    "warn": "yellow",
+    "name": "bold blue",
     "dim": "dim",
     "bad": "red",
     "good": "green",
@@ -27,6 +30,10 @@ STYLES = {
     "add": "green",
     "del": "red",
 }
+
+
+# The columns before text; in them stand the symbols of calls, and the mark of the user's message.
+MARGIN = "  "
 
 
 class _Console(Console):
@@ -69,7 +76,7 @@ def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Tex
     if text.cell_len <= console.width - len(first) and "\n" not in text.plain:
         yield Text(first).append_text(text)
         return
-    for number, row in enumerate(text.wrap(console, max(console.width - len(more), 20))):
+    for number, row in enumerate(text.wrap(console, max(console.width - len(more), 8))):
         row.rstrip()
         yield Text(more if number else first).append_text(row)
 

@@ -25,13 +25,15 @@ from agent_cli.kernel.events import (
 from agent_cli.kernel.messages import CONTINUE_CUT
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.results import Failure
+from agent_cli.kernel.runtime.edit_call import taken_parts
 from agent_cli.kernel.session.live import LiveSession, ViewChange
 from agent_cli.kernel.session.view_entries import CallView
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
-from agent_cli.shells.terminal.render.code import display_lines
-from agent_cli.shells.terminal.render.console import styled
-from agent_cli.shells.terminal.render.writer import Outcome, Writer
+from agent_cli.shells.terminal.render.code import PLAN_MARKS, display_lines
+from agent_cli.shells.terminal.render.console import MARGIN, styled
+from agent_cli.shells.terminal.render.writer import Outcome, Writer, call_title
 from agent_tools.lazy import lazy_imports
+from agent_tools.registry import tool_traits
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
 
@@ -79,13 +81,15 @@ def limit_message(reason: str) -> str:
 
 
 def approval_words(event: ApprovalResolved, summary: str = "") -> str:
-    """Describe a user's approval in a few words. summary: of the call, next to which its command is not repeated."""
-    if event.mode:
-        return "✓ allowed, and all edits this session"
+    """Describe what a user has decided besides the approval of the call; "" for nothing.
+
+    summary: of the call, next to which its command is not repeated.
+    """
     command = summary.partition(": ")[2]
     what = "exactly this" if command and (event.rule or "").partition("(")[2] == f"{command})" else event.rule
-    text = f", always: {what}" if event.rule else ""
-    return f"✓ allowed{text}{f' ({event.reason})' if event.reason else ''}"
+    words = [f"only {parts}"] if (parts := taken_parts(event.change)) else []
+    words += ["all edits this session" if event.mode else f"always: {what}" if event.rule else ""]
+    return " · ".join(filter(None, [*words, event.reason]))
 
 
 def failure_advice(failure: Failure) -> str:
@@ -103,7 +107,7 @@ class EventRenderer:
     view: the session.
     questions_stay: questions stay on the screen, so approved calls and changes are not written again.
     writer: puts lines on the screen; by default directly on the console.
-    plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
+    plan: returns the current plan if a panel shows it; the transcript then has each step once, when it is done.
     folded: omit the output of calls, as for turns of a resumed session.
     """
 
@@ -120,7 +124,9 @@ class EventRenderer:
     ) -> None:
         self._folded = folded
         self._out = writer or Writer(console, whole_thoughts=verbose)
-        self._plan, self._planned = plan, False
+        self._plan = plan
+        self._steps: tuple[TodoItem, ...] = ()
+        self._told_of_paused = False
         self._explained_compaction = False
         self._verbose = verbose
         self.view = LiveSession()
@@ -152,16 +158,18 @@ class EventRenderer:
                 # What the model says to a message is another answer.
                 self._out.settle()
                 for line in text.split("\n") if text.startswith("[diagnostics: ") else ():
-                    self._say(f"  {line}", "ask")
+                    self._say(f"  {line}", "warn")
+            case "plan" if self._plan is not None:
+                self._draw_plan(event.items, paused=event.paused)
             case "continued":
                 self._say("  (the plan has open steps; continuing)", "dim")
             case "compacting" | "compacted" | "uncompacted" | "pinned":
                 self._compaction(change)
             case "hook" if hook_events.should_display(event) or self._verbose:
                 self._out.settle()
-                self._say(f"  {change.note}", "dim" if event.outcome == "success" else "ask")
+                self._say(f"  {change.note}", "dim" if event.outcome == "success" else "warn")
             case "warning":
-                self._say(f"warning: {change.note}", "ask")
+                self._say(f"warning: {change.note}", "warn")
             case "notice":
                 text = change.note
                 self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
@@ -218,13 +226,13 @@ class EventRenderer:
                     what = f"{call.summary} " if call.requested else ""
                     self._say(f"  [{agent}] {what}✗ denied{f': {call.reason}' if call.reason else ''}", "bad")
             case "warning":
-                self._say(f"  [{agent}] warning: {change.note}", "ask")
+                self._say(f"  [{agent}] warning: {change.note}", "warn")
             case "asked":
                 self._out.settle()
             case "compacted":
                 self._say(f"  [{agent}] {change.note}", "dim")
             case "hook" if hook_events.should_display(change.event):
-                self._say(f"  [{agent}] {change.note}", "ask")
+                self._say(f"  [{agent}] {change.note}", "warn")
 
     def _compaction(self, change: ViewChange) -> None:
         self._out.settle()
@@ -234,10 +242,31 @@ class EventRenderer:
             self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
 
     def _begin(self, call: CallView) -> None:
-        verdict, title, words = call.answer, _title(call), ""
-        if isinstance(verdict, ApprovalResolved) and verdict.decision == "approve" and verdict.by == "person":
-            words = f" {approval_words(verdict, title)}" if not self.questions_stay else ""
-        self._out.begin(call.call_id, f"{title}{words}")
+        if not self._is_plan(call):
+            self._out.begin(call.call_id, _title(call), tool_traits(call.tool).explores)
+
+    def _is_plan(self, call: CallView) -> bool:
+        """Return True if a call only changes the plan, which has rows of its own."""
+        return self._plan is not None and tool_traits(call.tool).changes_plan
+
+    def _draw_plan(self, items: tuple[TodoItem, ...], *, paused: bool) -> None:
+        """Write a plan once, and later the steps that are done; of an earlier plan, that there is one."""
+        before, self._steps = {item.content: item.status for item in self._steps}, items
+        done = [item for item in items if item.status in ("completed", "cancelled")]
+        if paused:
+            if not self._told_of_paused:
+                self._say(f"  an earlier plan is paused, {len(done)} of {len(items)} done (/todos shows it)", "dim")
+            self._told_of_paused = True
+            return
+        if set(before) != {item.content for item in items}:
+            self._out.step(Text("≡ ").append_text(call_title(f"Plan of {counted(len(items), 'step')}")))
+            self._out.change(list(display_lines(TodoView(items))))
+            return
+        changed = [item for item in done if item.status != before[item.content]]
+        for number, item in enumerate(changed, len(done) - len(changed) + 1):
+            mark = styled(f"{PLAN_MARKS[item.status]} ", "good" if item.status == "completed" else "dim")
+            line = Text().append_text(mark).append_text(styled(item.content))
+            self._out.step(line.append_text(styled(f" · {number} of {len(items)}", "dim")))
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)
@@ -251,12 +280,13 @@ class EventRenderer:
         rows = self._out.end_output(key, most)
         if isinstance(display, Diff | Diffs):
             # What formatters and checkers said of a change.
-            rows = [styled(row.plain, "ask") for row in rows]
-        if self._plan is not None and isinstance(display, TodoView):
-            self._planned, display = True, None
-        # A change just approved is not shown again, unless the result differs from it.
-        question = call.question if self.questions_stay else None
-        approved = question.preview if isinstance(question, ApprovalRequested) else None
+            rows = [styled(row.plain, "warn") for row in rows]
+        if self._is_plan(call):
+            if not error:
+                return
+            display = None
+        # A change that the user has just approved is not shown again, unless the result differs from it.
+        approved = call.question.preview if isinstance(call.question, ApprovalRequested) else None
         brief = self._annotate_result(call, short_result(display, words=self._out.words))
         named = self._has_line(call)
         if display is None and error and named:
@@ -265,29 +295,33 @@ class EventRenderer:
             self._begin(call)
         if brief and event.is_error and self._out.words:
             brief = f"failed: {brief}"
-        self._out.end(key, brief, "failed" if failed else "done")
+        slip = event.is_error and display is None and not self._out.words
+        self._out.end(key, brief, "slip" if slip else "failed" if failed else "done")
         self._out.release(key)
         if display is not None and not short_result(display) and display != approved and not self._folded:
-            # Below output, which has no margin, it continues the same block.
-            rows += [line[2:] if rows else line for line in self._rows_of(display)]
+            drawn = list(self._rows_of(display))
+            if isinstance(display, Diff | Diffs):
+                self._out.change(drawn)
+            else:
+                rows += [line[2:] if rows else line for line in drawn]
         if rows:
             self._out.rows(rows)
 
     def _annotate_result(self, call: CallView, brief: str) -> str:
-        """Return the short result of a call, to which a front end may add."""
-        return brief
+        """Return the short result of a call, with what the user decided about it, unless the question shows that."""
+        verdict = call.answer
+        if self.questions_stay or not isinstance(verdict, ApprovalResolved):
+            return brief
+        words = approval_words(verdict, _title(call)) if (verdict.decision, verdict.by) == ("approve", "person") else ""
+        return " · ".join(filter(None, (brief, words)))
 
     def _rows_of(self, display: Display) -> Iterator[Text]:
         if self._out.words:
             return display_lines(display, words=True)
-        return display_lines(display, width=self._out.console.width - self._out.indent, heading=False)
+        return display_lines(display, width=self._out.console.width - len(MARGIN), heading=False)
 
     def _end(self, event: TurnFinished) -> None:
         self._out.release_all()
-        if self._plan is not None and self._planned:
-            for line in display_lines(TodoView(tuple(self._plan()))):
-                self._out.put(line)
-            self._planned = False
         if event.degraded and event.failure is not None:
             # The calls before it are on the screen.
             self._say(event.text.partition("\n\nBefore that:")[0], "bad")
@@ -296,23 +330,23 @@ class EventRenderer:
         elif event.degraded or event.result == "MaxIterations":
             # A summary written by the model is already shown.
             if event.text != self.view.answer:
-                self._say(event.text, "ask")
+                self._say(event.text, "warn")
             if not event.degraded:
-                self._say(limit_message(event.diagnostics.terminal_reason), "ask")
+                self._say(limit_message(event.diagnostics.terminal_reason), "warn")
         elif event.diagnostics.terminal_reason == "interrupted":
-            for call in self.view.own_calls():
-                if self._has_line(call) and not call.started and call.finished is None:
-                    self._out.begin(call.call_id, _title(call))
-                    self._out.end(call.call_id, "not run", "denied")
+            unrun = [c for c in self.view.own_calls() if self._has_line(c) and not c.started and c.finished is None]
+            for call in unrun[:1]:
+                title = _title(call) if len(unrun) == 1 else f"{len(unrun)} calls"
+                self._out.begin(call.call_id, title)
+                self._out.end(call.call_id, "not run", "skipped")
             # After the ^C that the terminal printed.
             self._say("")
-            self._say("interrupted; say what to do instead, or continue", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")
             if hint := failure_advice(event.failure):
                 self._say(hint, "dim")
         if event.result == "Complete" and event.plan_unfinished and self._plan is None:
-            self._say("the plan has open steps: /todos shows it", "ask")
+            self._say("the plan has open steps: /todos shows it", "warn")
         self._out.close(*self._summarize_turn(event))
 
     def _summarize_turn(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
@@ -321,7 +355,7 @@ class EventRenderer:
         complete = event.result == "Complete" and not event.degraded
         used = event.earlier + event.usage
         facts = [
-            "interrupted" if reason == "interrupted" else "",
+            "interrupted; say what to do instead, or continue" if reason == "interrupted" else "",
             short_duration(event.diagnostics.duration_ms / 1000),
             tokens_used(used.input, used.output),
             f"{'~' if used.estimated else ''}{dollars(used.cost)}" if used.reliable and used.cost else "",
@@ -392,7 +426,7 @@ def _first_line(error: str) -> str:
 def _verification(check: str) -> tuple[str, str]:
     """Describe the verification of the work, with a style. check: `verified` of the turn; "" if there was none."""
     if not check:
-        return "not verified: no test was run", "ask"
+        return "not verified: no test was run", "warn"
     if check.endswith(" passed"):
         return f"verified: {check.removesuffix(' passed')}", "good"
     return f"not verified: {check}", "bad"

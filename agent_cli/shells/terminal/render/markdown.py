@@ -1,8 +1,8 @@
 """Render markdown as lines of text, block by block as it is finished, and the unfinished end as a few rows.
 
 Markdown-it parses and Rich wraps. Nothing of the source is lost: HTML stays as written, links show their target, images
-and reference definitions stay text. No boxes, backgrounds or padding, so that copied text is exact: code is indented by
-two spaces and not wrapped; prose is wrapped at words. Blocks are separated by one blank line.
+and reference definitions stay text. No boxes, backgrounds or padding, so that text can be copied: code is indented by
+two spaces, and both are wrapped at spaces. Blocks are separated by one blank line.
 
 Tables are columns of text: two spaces between them, a line below the header, cells wrapped if it gets narrow.
 
@@ -11,6 +11,7 @@ A line is text with only SGR sequences that this program wrote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import zip_longest
@@ -24,7 +25,7 @@ from rich.text import Text
 
 from agent_cli.shells.terminal.render.ansi import to_ansi, wrap
 from agent_cli.shells.terminal.render.blocks import Block, BlockSplitter, split_cells
-from agent_cli.shells.terminal.render.code import Highlighter
+from agent_cli.shells.terminal.render.code import Highlighter, wrap_code
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
 
@@ -132,7 +133,7 @@ CODE_INDENT = "  "
 RULE_WIDTH = 20
 _MIN_TEXT_CELLS = 8
 _PLAIN = Style()
-_CODE = Style(color="cyan")
+_CODE = Style(color="blue")
 _LINK = Style(underline=True)
 _INLINE = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True), "a": _LINK}
 _HEADINGS = {"h1": Style(bold=True, underline=True), "h2": Style(bold=True)}
@@ -297,7 +298,13 @@ def _align(style: str) -> Align:
 
 
 MAX_WIDTH = 120
-TAIL_ROWS = 5
+# Markup that has been closed; what may begin some; the beginning of a word that begins no block.
+_CLOSED_MARKUP = re.compile(r"`[^`]+`|\*\*[^*`]+\*\*|\*[^*`\s][^*`]*\*|(?<!!)\[[^][`*]*\]\([^()\s]*\)")
+_OPEN_MARKUP = re.compile(r"[`*~<&\\[]|(?<!\w)_|://")
+_SOURCE_WORD = re.compile(r"\S+")
+_BEGINS_WORD = re.compile(r"[^\W\d_]|[(\"'\u201c]")
+# Rows of the unfinished end, and of a long paragraph that are not written before it ends.
+TAIL_ROWS, KEPT_ROWS = 8, 4
 
 
 class BlockRenderer:
@@ -346,6 +353,24 @@ class BlockRenderer:
             line.truncate(self.width)
         return [to_ansi(line, color=self._color) for line in lines]
 
+    def stable_length(self, block: Block, left: int) -> int:
+        """Return the length of the source of a block's first rows, so that `left` remain; 0 if more may change them."""
+        text = escape_controls(block.text)
+        rows = self._prose(block, text)
+        if len(rows) <= left + 1 or text != block.text:
+            return 0
+        done = len(rows) - left
+        count = sum(len(row.plain.split()) for row in rows[:done]) - (block.kind == "item")
+        words = [*_SOURCE_WORD.finditer(text)]
+        if not 0 < count < len(words):
+            return 0
+        head, rest = text[: words[count].start()], text[words[count].start() :]
+        if _OPEN_MARKUP.search(_CLOSED_MARKUP.sub("", head)) or not _BEGINS_WORD.match(rest):
+            return 0
+        more = Block("more" if block.indent else "para", rest, block.indent, joined=True)
+        same = [*self._prose(block.replace(text=head), head.rstrip()), *self._prose(more, rest)] == rows
+        return len(head) if same else 0
+
     def _lines(self, block: Block) -> list[Text]:
         text = escape_controls(block.text)
         match block.kind:
@@ -353,13 +378,27 @@ class BlockRenderer:
                 self._code = Highlighter(block.info)
                 return []
             case "fence_line":
-                return [_code(block.indent, self._code.line(text))]
+                return self._code_rows(block.indent, self._code.line(text))
             case "fence_close":
                 return []
             case "table" | "rows":
                 return self._rows(block.kind, text)
             case _:
                 return self._prose(block, text)
+
+    def _code_rows(self, column: int, line: Text) -> list[Text]:
+        """Return the rows of a line of code; those after the first are indented further than it."""
+        if not line.plain:
+            return [line]
+        before = " " * column + CODE_INDENT
+        room = self.width - len(before)
+        if line.cell_len + 3 * line.plain.count("\t") <= room:
+            return [Text(before).append_text(line)]
+        more = before + " " * min(len(line.plain) - len(line.plain.lstrip(" ")) + len(CODE_INDENT), room // 2)
+        first = wrap_code(line, room)[0]
+        rest = line[len(first) :]
+        rows = wrap_code(rest, self.width - len(more)) if rest.plain.strip() else []
+        return [Text(before).append_text(first), *(Text(more).append_text(row) for row in rows)]
 
     def _prose(self, block: Block, text: str) -> list[Text]:
         if block.kind == "item":
@@ -387,7 +426,7 @@ class BlockRenderer:
     def _unfinished(self, block: Block) -> list[Text]:
         text = escape_controls(block.text)
         if block.kind == "fence_line":
-            return [_code(block.indent, self._code.peek(text))]
+            return self._code_rows(block.indent, self._code.peek(text))
         if block.kind == "rows":
             return self._layout.lines(f"{self._table_head}\n{text}", self.width)[2:]
         return self._prose(block, text)
@@ -403,10 +442,6 @@ def _widen_header(head: str, rows: str) -> str:
     return f"{header}\n{dashes}\n{rows}"
 
 
-def _code(column: int, line: Text) -> Text:
-    return Text(" " * column + CODE_INDENT).append_text(line) if line.plain else line
-
-
 class MarkdownStream:
     """Converts the streamed text of one answer to finished lines."""
 
@@ -414,11 +449,26 @@ class MarkdownStream:
         self._splitter = BlockSplitter()
         self._renderer = BlockRenderer(columns, color=color)
         self._tail: list[str] | None = []
+        # Characters since it was last looked for rows that are finished.
+        self._fed = 0
 
     def feed(self, text: str) -> list[str]:
         """Return the lines that `text` has finished; each is returned once."""
         self._tail = None
-        return self._render(self._splitter.feed(text))
+        lines = self._render(self._splitter.feed(text))
+        self._fed += len(text)
+        if self._fed < self._renderer.width:
+            return lines
+        self._fed = 0
+        return lines + self._finish_rows()
+
+    def _finish_rows(self) -> list[str]:
+        """Return the first rows of a long paragraph or item, which more text does not change."""
+        block = self._splitter.growing()
+        if block is None or len(block.text) < KEPT_ROWS * self._renderer.width or "|" in block.text:
+            return []
+        length = self._renderer.stable_length(block, KEPT_ROWS)
+        return self._renderer.render(self._splitter.cut(block, length)) if length else []
 
     def finish(self) -> list[str]:
         """Return the lines that were still open."""

@@ -30,7 +30,7 @@ TRUE_COLOR: Depth = 16_777_216
 
 # The code of each role. Codes from 40 on, except 90 to 97, are backgrounds of rows or words.
 ROLES = {
-    "dim": 2, "error": 31, "success": 32, "warning": 33, "accent": 34, "special": 35, "code": 36,
+    "muted": 2, "danger": 31, "success": 32, "warning": 33, "accent": 34,
     "comment": 90, "type": 91, "string": 92, "attribute": 93, "function": 94, "keyword": 95, "number": 96,
     "removed": 41, "added": 42, "user": 100, "removed_word": 101, "added_word": 102,
 }  # fmt: skip
@@ -41,16 +41,14 @@ _UNDERLINE_CODES = ((4,), (39,))
 
 _Colors = dict[str, str]
 _DARK: _Colors = {
-    "dim": "#8a909a", "error": "#ff6b6b", "success": "#5fd38a", "warning": "#e5b567", "accent": "#61afef",
-    "special": "#c792ea", "code": "#7fc8d8",
+    "muted": "#8a909a", "danger": "#ff6b6b", "success": "#5fd38a", "warning": "#e5b567", "accent": "#61afef",
     "comment": "#7f8792", "type": "#56b6c2", "string": "#98c379", "attribute": "#e5c07b", "function": "#61afef",
     "keyword": "#c678dd", "number": "#d19a66",
     "removed": "#e8dcdc on #3c1f22", "added": "#dbe8dd on #16331f", "user": "#e8eaed on #31353d",
     "removed_word": "#ffffff on #7d2c33", "added_word": "#ffffff on #226b38",
 }  # fmt: skip
 _LIGHT: _Colors = {
-    "dim": "#656d76", "error": "#c4272d", "success": "#1a7f37", "warning": "#8a5a00", "accent": "#0969da",
-    "special": "#8250df", "code": "#0b6e75",
+    "muted": "#656d76", "danger": "#c4272d", "success": "#1a7f37", "warning": "#8a5a00", "accent": "#0969da",
     "comment": "#656d76", "type": "#0b6e75", "string": "#116329", "attribute": "#7d4e00", "function": "#0550ae",
     "keyword": "#8250df", "number": "#953800",
     "removed": "#1f2328 on #ffe3e0", "added": "#1f2328 on #dbf5e1", "user": "#1f2328 on #e4e9ef",
@@ -61,32 +59,32 @@ _BUILT_IN: dict[str, dict[Background, _Colors]] = {
     "light": {"light": _LIGHT},
     "contrast": {
         "dark": {
-            **dict.fromkeys(("comment", "dim"), ""), "error": "bold #ff9090", "success": "bold #60ff60",
-            "warning": "bold #ffff60", "accent": "bold #80c0ff", "special": "bold #ff90ff", "code": "bold #70ffff",
+            **dict.fromkeys(("comment", "muted"), ""), "danger": "#ff9090", "success": "#60ff60",
+            "warning": "#ffff60", "accent": "#80c0ff",
             "type": "#70ffff", "string": "#80ff80", "attribute": "#ffff80", "function": "#80c0ff",
-            "keyword": "bold #ff90ff", "number": "#ffc070",
-            "removed": "#ffffff on #660000", "added": "#ffffff on #004a00", "user": "bold #000000 on #ffffff",
+            "keyword": "#ff90ff", "number": "#ffc070",
+            "removed": "#ffffff on #660000", "added": "#ffffff on #004a00", "user": "#000000 on #ffffff",
             "removed_word": "#000000 on #ff8080", "added_word": "#000000 on #80ff80",
         },
         "light": {
-            **dict.fromkeys(("comment", "dim"), ""), "error": "bold #a00000", "success": "bold #005500",
-            "warning": "bold #6b4400", "accent": "bold #0000b0", "special": "bold #700070", "code": "bold #004f60",
+            **dict.fromkeys(("comment", "muted"), ""), "danger": "#a00000", "success": "#005500",
+            "warning": "#6b4400", "accent": "#0000b0",
             "type": "#004f60", "string": "#005500", "attribute": "#6b4400", "function": "#0000b0",
-            "keyword": "bold #700070", "number": "#8a2f00",
-            "removed": "#000000 on #ffc6c6", "added": "#000000 on #b4efb4", "user": "bold #ffffff on #000000",
+            "keyword": "#700070", "number": "#8a2f00",
+            "removed": "#000000 on #ffc6c6", "added": "#000000 on #b4efb4", "user": "#ffffff on #000000",
             "removed_word": "#ffffff on #a00000", "added_word": "#ffffff on #006000",
         },
     },
     # Blue and orange instead of green and red.
     "colorblind": {
         "dark": {
-            **_DARK, "error": "#ff9e3d", "success": "#56b4e9", "warning": "#f0e442", "special": "#d79ac0",
+            **_DARK, "danger": "#ff9e3d", "success": "#56b4e9", "warning": "#f0e442",
             "string": "#8fc7e8", "keyword": "#d79ac0", "attribute": "#f0e442", "number": "#e8b06c",
             "removed": "#f3e6d8 on #43290c", "added": "#dbe8f5 on #0d2f4d",
             "removed_word": "#ffffff on #94530d", "added_word": "#ffffff on #10609e",
         },
         "light": {
-            **_LIGHT, "error": "#b04a00", "success": "#0059b3", "warning": "#6e5c00", "special": "#93336c",
+            **_LIGHT, "danger": "#b04a00", "success": "#0059b3", "warning": "#6e5c00",
             "string": "#0059b3", "keyword": "#93336c", "attribute": "#6e5c00", "number": "#9a4a00",
             "removed": "#1f2328 on #ffe8cc", "added": "#1f2328 on #d4eaff",
             "removed_word": "#1f2328 on #ffbe73", "added_word": "#1f2328 on #8cc8ff",
@@ -104,17 +102,17 @@ _SIXTEEN: dict[tuple[str, Background], dict[int, Codes]] = {
     # Blue is lost on black.
     ("dark", "dark"): {**_BASE_16, 34: (94,), 94: (94,)},
     # Yellow and cyan are pale on white.
-    ("light", "light"): {**_BASE_16, 33: (35,), 36: (34,), 93: (35,), 91: (34,), 96: (34,), 100: (30, 47)},
+    ("light", "light"): {**_BASE_16, 33: (35,), 93: (35,), 91: (34,), 96: (34,), 100: (30, 47)},
     ("contrast", "dark"): {
-        **_BASE_16, 2: (), 90: (), **{hue: (1, hue + 60) for hue in range(31, 37)},
-        91: (96,), 92: (92,), 93: (93,), 94: (94,), 95: (1, 95), 96: (96,), 100: (1, 30, 107),
+        **_BASE_16, 2: (), 90: (), **{hue: (hue + 60,) for hue in range(31, 35)},
+        91: (96,), 92: (92,), 93: (93,), 94: (94,), 95: (95,), 96: (96,), 100: (30, 107),
     },
     ("contrast", "light"): {
-        **_BASE_16, 2: (), 90: (), 31: (1, 31), 32: (1, 32), 33: (1, 35), 34: (1, 34), 35: (1, 35), 36: (1, 34),
-        91: (34,), 93: (35,), 95: (1, 35), 96: (31,), 100: (1, 97, 40),
+        **_BASE_16, 2: (), 90: (), 31: (31,), 32: (32,), 33: (35,), 34: (34,),
+        91: (34,), 93: (35,), 95: (35,), 96: (31,), 100: (97, 40),
     },
     ("colorblind", "dark"): {**_BASE_16, 31: (33,), 32: (94,), 33: (93,), 34: (96,), 92: (36,), 94: (96,)},
-    ("colorblind", "light"): {**_BASE_16, 31: (35,), 32: (34,), 33: (35,), 36: (34,), 92: (34,), 93: (35,), 96: (35,),
+    ("colorblind", "light"): {**_BASE_16, 31: (35,), 32: (34,), 33: (35,), 92: (34,), 93: (35,), 96: (35,),
                               91: (34,), 100: (30, 47)},
 }  # fmt: skip
 # Without colours: bold for the user's message, underlined for changed words.
@@ -272,16 +270,16 @@ class Palette:
         """Return the styles of the live region, by class."""
         bold = {name: f"bold {self.style(role)}" for name, role in _BOLD.items()}
         plain = {name: self.style(role) for name, role in _LIVE.items()}
-        return {"now": "bold", "prompt": "bold", "chosen": "reverse", **bold, **plain}
+        return {"now": "", "chosen": "reverse", **bold, **plain}
 
 
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _PLAIN = {1: "bold", 2: "dim", 4: "underline", 7: "reverse"}
 # Classes of the live region, by role.
-_BOLD = {"status": "accent", "ask": "warning", "danger": "error"}
+_BOLD = {"status": "accent", "ask": "warning", "danger": "danger"}
 _LIVE = {
-    "hint": "warning", "dim": "dim", "rule": "dim", "edits": "warning", "plan": "accent", "good": "success",
-    "bad": "error", "marker": "accent",
+    "hint": "warning", "dim": "muted", "rule": "muted", "edits": "warning", "plan": "accent", "good": "success",
+    "bad": "danger", "marker": "accent", "prompt": "accent", "warn": "warning",
 }  # fmt: skip
 
 

@@ -1,116 +1,27 @@
-"""Render events for the application: their lines, the current activity of the turn, and its usage.
-
-Also: the details of the latest calls, to view in full: arguments, results and thoughts.
-"""
+"""Render events for the application: their lines, the current activity of the turn, and its usage."""
 
 from __future__ import annotations
 
 import io
-import json
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
-from rich.text import Text
 
 from agent_cli.kernel.events import Event
-from agent_cli.kernel.messages import AssistantMessage
-from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.session.live import LiveSession, ViewChange
 from agent_cli.kernel.session.view_entries import CallView
-from agent_cli.shells.terminal.render.code import display_lines
-from agent_cli.shells.terminal.render.console import styled, wrap_words
-from agent_cli.shells.terminal.render.events import BANG_CALL_ID, EventRenderer
-from agent_cli.shells.terminal.render.writer import LiveWriter
-from agent_tools.results import CommandOutput, Diff, Diffs, TodoItem
-from agent_tools.text import counted, one_line, short_count, shorten
-
-# Number of calls stored, characters of a thought, steps of a sub-agent.
-MAX_ENTRIES, MAX_THOUGHT_CHARS, MAX_STEPS = 50, 100_000, 500
-
-
-class Entry:
-    """A call with the steps of its sub-agent, or a thought."""
-
-    def __init__(self, call: CallView | None, thought: str = "") -> None:
-        self.call, self.thought = call, thought
-        self.steps: deque[str] = deque(maxlen=MAX_STEPS)
-
-    def lines(self) -> Iterator[Text]:
-        """Yield all lines of the entry."""
-        call = self.call
-        yield styled(f"● {call.summary if call is not None else 'thought'}", "tool")
-        display = call.finished.display if call is not None and call.finished is not None else None
-        diff = isinstance(display, (Diff, Diffs))
-        for name, value in call.arguments.items() if call is not None else ():
-            if diff and name not in ("file_path", "notebook_path"):
-                continue
-            first, *more = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split("\n")
-            yield styled(f"  {name}: {first}", "dim")
-            for line in more:
-                yield styled(f"    {line}", "dim")
-        for step in self.steps:
-            yield styled(f"  ● {step}")
-        if diff:
-            yield from display_lines(display, whole=True)
-        text = call.result.text if call is not None and call.result is not None else self.thought
-        if call is not None and call.call_id == BANG_CALL_ID and isinstance(display, CommandOutput):
-            text = display.output  # it has no message
-        for line in text.split("\n") if text and not diff else ():
-            yield styled(f"  {line}")
-
-
-class Details:
-    """Stores the latest calls and returns them one by one, the latest first."""
-
-    def __init__(self) -> None:
-        self._entries: deque[Entry] = deque(maxlen=MAX_ENTRIES)
-        self._thought = ""
-        self._position = 0
-
-    def show(self, change: ViewChange) -> None:
-        """Store what an event changed."""
-        event, call = change.event, change.call
-        if (task := change.task) is not None:
-            self._step(task, change)
-        elif change.kind == "thinking":
-            self._thought = (self._thought + event.text)[-MAX_THOUGHT_CHARS:]
-        elif change.kind in ("message", "answer", "answered") and self._thought:
-            self._add(Entry(None, self._thought.strip()))
-            self._thought = ""
-        elif change.kind == "requested" and call is not None:
-            self._add(Entry(call))
-
-    def _step(self, task: CallView, change: ViewChange) -> None:
-        """Add a step of a sub-agent to the entry of its call."""
-        message, event = change.message, change.event
-        if change.kind == "requested":
-            step = event.summary
-        elif change.kind == "finished" and (brief := short_result(event.display)):
-            step = f"  {'failed: ' * event.is_error}{brief}"
-        elif message is not None and isinstance(message.message, AssistantMessage) and message.message.text.strip():
-            step = one_line(message.message.text.strip())
-        else:
-            return
-        if (entry := next((e for e in reversed(self._entries) if e.call is task), None)) is not None:
-            entry.steps.append(step)
-
-    def _add(self, entry: Entry) -> None:
-        self._entries.append(entry)
-        self._position = 0
-
-    def next(self) -> Entry | None:
-        """Return the latest entry, with each further call an earlier one; None after the first."""
-        if self._position >= len(self._entries):
-            self._position = 0
-            return None
-        self._position += 1
-        return self._entries[-self._position]
-
+from agent_cli.shells.terminal.render.console import wrap_words
+from agent_cli.shells.terminal.render.details import Details
+from agent_cli.shells.terminal.render.events import EventRenderer
+from agent_cli.shells.terminal.render.live_writer import LiveWriter
+from agent_tools.results import TodoItem
+from agent_tools.text import counted, short_count, short_duration, shorten
 
 _CHARS_PER_TOKEN = 4
+# Seconds without anything from the model after which the status says so.
+SILENT_SECONDS = 10.0
 # Characters shown of a sub-agent's activity.
 _MAX_ACTIVITY_CHARS = 50
 
@@ -142,11 +53,14 @@ class Transcript(EventRenderer):
         self.details = Details()
         # When a failed call is retried, on the monotonic clock.
         self.retry_at, self._retry = 0.0, ""
+        # When the model was called, and when something came from it; 0 while it is not called.
+        self.called_at = self.heard_at = 0.0
         # The plan was made or changed in this turn.
         self.plan_touched = False
 
     def __call__(self, event: Event) -> None:
         change = self.view.follow(event)
+        self.heard_at = time.monotonic()
         if change.kind != "text":
             self.details.show(change)
         if change.view is self.view:
@@ -154,7 +68,11 @@ class Transcript(EventRenderer):
                 case "plan":
                     self.plan_touched = not change.event.paused
                 case "begun" | "ended":
-                    self.plan_touched = False
+                    self.plan_touched, self.called_at = False, 0.0
+                case "round" | "restarted":
+                    self.called_at = self.heard_at
+                case "answer":
+                    self.called_at = 0.0
                 case "first":
                     self.retry_at = 0.0
                 case "warning" if change.event.wait:
@@ -172,17 +90,28 @@ class Transcript(EventRenderer):
             super()._nested(agent, task, change)
 
     def _annotate_result(self, call: CallView, brief: str) -> str:
-        return " · ".join(filter(None, (brief, *_facts(call))))
+        return " · ".join(filter(None, (super()._annotate_result(call, brief), *_facts(call))))
 
-    def status(self) -> str:
-        """Describe the current activity."""
-        left = self.retry_at - time.monotonic()
+    def status(self, seconds: float = 0.0) -> str:
+        """Describe the current activity; while the model is called, also for how long, and when it has gone silent.
+
+        seconds: of the turn, which is shown elsewhere.
+        """
+        now = time.monotonic()
+        left = self.retry_at - now
         if left <= 0.5:
-            return self.view.doing
+            silent = now - max(self.heard_at, self.called_at, self.retry_at)
+            facts = [self.view.doing]
+            if self.called_at and now - self.called_at + 1 < seconds:
+                facts.append(short_duration(int(now - self.called_at)))
+            if self.called_at and silent >= SILENT_SECONDS:
+                facts.append(f"no data for {silent:.0f} s")
+            return " · ".join(facts)
         # The time comes first: a long cause is cut in a narrow window.
         cause, _, rest = self._retry.partition("; trying again in ")
-        count = re.search(r" \(\d+ of \d+\)", rest)
-        return f"trying again in {left:.0f} s{count[0] if count else ''}: {cause}"
+        count = re.search(r" \(\d+(?: of \d+)?\)", rest)
+        until = time.strftime("%H:%M:%S", time.localtime(time.time() + left))
+        return f"trying again in {left:.0f} s, at {until}{count[0] if count else ''}: {cause}"
 
     @property
     def received(self) -> int:
@@ -217,6 +146,7 @@ def folded_turn(parts: Iterable[str | Event], console: Console, kept: io.StringI
 
 def user_bar(text: str, writer: LiveWriter) -> list[str]:
     """Return a message of the user as rows with a background, between blank rows."""
+    writer.flush()
     lines = text.split("\n")
     left = len(lines) - MAX_ECHO_LINES if len(lines) > MAX_ECHO_LINES + 1 else 0
     if left:

@@ -1,0 +1,69 @@
+"""Slash commands for front ends without a terminal: those that act on the session, and what is said of unknown ones.
+
+All others are prompts, which the conversation expands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from agent_cli.kernel.engine.compaction.controls import compact_now, context_usage
+from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.events import Event
+from agent_tools.text import one_line
+
+_MAX_SUGGESTIONS = 6
+
+
+class CommandedSession(Protocol):
+    """The session that the commands act on."""
+
+    @property
+    def conversation(self) -> Conversation: ...
+
+    def clear(self) -> None: ...
+
+    def cost_words(self) -> str: ...
+
+
+def run_session_command(session: CommandedSession, text: str, show: Callable[[Event], None]) -> str | None:
+    """Run `/name words` and return the answer; None if it is not a command of the session."""
+    name, _, words = text[1:].partition(" ")
+    match name:
+        case "clear" | "new" | "reset":
+            session.clear()
+            return ""
+        case "compact":
+            return compact_session(session.conversation, words, show) or "Compacted."
+        case "cost" | "usage":
+            return session.cost_words()
+        case "context":
+            found = context_usage(session.conversation)
+            size = f" of {found.size:,}" if found.size else ""
+            parts = "\n".join(f"- {part}: {count:,}" for part, count in found.parts)
+            return f"Context: {found.used:,}{size} tokens\n\n{parts}"
+    return None
+
+
+def compact_session(conversation: Conversation, words: str, show: Callable[[Event], None]) -> str:
+    """Summarize the conversation, with what to keep in `words`; return why it was not done, or ""."""
+    return compact_now(conversation, show, words.strip())
+
+
+def is_slash(text: str) -> bool:
+    """Return True if a line is a slash command: not `//...`, and not a path such as `/etc/hosts`."""
+    return text.startswith("/") and "/" not in text.partition(" ")[0][1:].partition("\n")[0]
+
+
+def unknown_command(name: str, known: Sequence[str]) -> str:
+    """Return the sentence for a name that no command has, with those that match."""
+    near = [n for n in known if name and n.startswith(name)] or [n for n in known if len(name) > 1 and name in n]
+    if not near:
+        import difflib
+
+        near = difflib.get_close_matches(name, known, 3)
+    if not near:
+        return f"Unknown command /{one_line(name)}. /help lists the commands."
+    *most, last = (f"/{n}" for n in near[:_MAX_SUGGESTIONS])
+    return f"Unknown command /{one_line(name)}. Did you mean {' or '.join(filter(None, (', '.join(most), last)))}?"

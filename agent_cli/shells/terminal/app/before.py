@@ -1,0 +1,107 @@
+"""The questions before a session, in the same panel as those of a session: each is an application of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from agent_cli.kernel.redact import Redactor
+from agent_cli.shells.terminal.app.app import TerminalApp
+from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
+from agent_cli.shells.terminal.app.output import AtomicOutput, terminal_size
+from agent_cli.shells.terminal.app.protocol import Appearance
+from agent_cli.shells.terminal.app.question_panel import OpenDialog
+from agent_cli.shells.terminal.dialogs.model import Dialog
+from agent_cli.shells.terminal.dialogs.questions import Dialogs
+from agent_cli.shells.terminal.render.console import make_console, print_prose
+from agent_cli.shells.terminal.render.theme import Colors, may_ask_background
+from agent_cli.shells.terminal.render.transcript import Transcript
+from agent_cli.shells.terminal.slash import ExitRequestedError
+from agent_tools.cancel import CancelledError
+from agent_tools.results import TodoItem
+
+
+class NoSession:
+    """What the screen sees of a session that has not begun: messages wait for it."""
+
+    agreed: tuple[()] = ()
+    proposal = ""
+
+    def send(self, text: str) -> None: ...
+
+    def knows(self, command: str) -> bool:
+        return False
+
+    is_command = may_aside = knows
+
+    def aside(self, text: str) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+    def queue(self, text: str) -> None: ...
+
+    def unqueue(self, text: str) -> bool:
+        return True
+
+    def keep(self, draft: str, queued: Sequence[str]) -> None: ...
+
+    def plan(self) -> Sequence[TodoItem]:
+        return ()
+
+    def plan_paused(self) -> bool:
+        return False
+
+    def toolbar(self) -> Iterable[str]:
+        return ()
+
+    def status_line(self) -> str:
+        return ""
+
+    def next_mode(self) -> None: ...
+
+    def take_back(self) -> int:
+        return 0
+
+
+class PanelDialogs(Dialogs):
+    """Asks in the panel. keep: takes what was typed and is no answer, as the draft of the first message."""
+
+    def __init__(self, console: Any, color: str, colors: Colors, keep: Callable[[str], None]) -> None:
+        self._console, self._color, self._colors, self._keep = console, color, colors, keep
+
+    def say(self, text: str) -> None:
+        print_prose(text, self._console)
+
+    def put(self, dialog: Dialog) -> Any:
+        kept = io.StringIO()
+        console = make_console(self._color, os.environ, plain=False, file=kept)
+        console.width = terminal_size().columns
+        live = TerminalApp(
+            NoSession(),
+            Transcript(console, kept),
+            InputLine(ProjectHistory(None), tuple, tuple),
+            AtomicOutput(sys.stdout, terminal_size),
+            self._colors,
+            look=Appearance(ask_background=may_ask_background(os.environ), before_session=True),
+        )
+        ask = OpenDialog(dialog)
+        found: list[Any] = []
+
+        def answer() -> None:
+            live.bridge.emit(ask)
+            try:
+                found.append(ask.waiting.wait())
+            except CancelledError:
+                found.append(None)
+            raise ExitRequestedError
+
+        live.run(answer)
+        for line in live.take_rest():
+            self._console.file.write(f"{line}\n")
+        for text in filter(None, (*live.unsent, live.line.draft)):
+            if Redactor({})(text) == text:
+                self._keep(text)
+        return found[0] if found else None
