@@ -68,7 +68,7 @@ def test_commands_of_other_programs_do_what_they_do_there(work: Path) -> None:
             screen.wait(shown)
         screen.line("/plan make it small")
         screen.until(lambda: screen.text().count("Done.") == 2, "the turn in plan mode")
-        screen.until(lambda: "· plan" in screen.visible(), "plan mode")
+        screen.until(lambda: "plans, changes nothing" in screen.visible(), "plan mode")
         screen.leave()
 
 
