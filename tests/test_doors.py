@@ -54,7 +54,6 @@ OPENS = {
     ("agent_cli/shells/headless/run.py", "_write_answer"): "the user names it on the command line",
     ("agent_cli/extras/server/app.py", "_serve_file"): "a file of the package, by a name in its folder",
     ("agent_cli/shells/terminal/app/question_panel.py", "put"): "a question, not a file",
-    ("agent_cli/shells/library/session.py", "open_agent"): "a session, not a file",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",
     ("tools/agent_tools/generate.py", ""): "run by hand: writes tools.json",
@@ -81,7 +80,6 @@ STARTS = {
     ("agent_cli/shells/terminal/startup.py", "_run_first"): "the program itself, in the user's terminal",
     ("agent_cli/shells/terminal/commands/extensions.py", "_plugin"): "the program itself, likewise",
     ("agent_cli/shells/terminal/editor.py", "edit_text"): "the user's editor, which has the terminal",
-    ("agent_cli/shells/terminal/editor.py", "show_in_pager"): "the user's pager, likewise",
     ("agent_cli/extras/reports/action.py", "run_step"): "the program itself, in a CI job, which has a clock",
     ("agent_cli/cli/commands/demo.py", "run_tests"): "commands of the demo: with a clock",
     ("agent_cli/extras/server/pool.py", "_start"): "a worker of the server, which is to outlive it",
@@ -123,6 +121,8 @@ def opens(call: ast.Call) -> bool:
             return True
         case ast.Attribute(value=ast.Name(id="tomllib" | "json"), attr="load"):
             return True
+        case ast.Attribute(value=ast.Name(id="Session" | "AgentSession"), attr="open"):
+            return False  # a session, not a file
         case ast.Attribute(attr=name):
             return name in OPENING and not _is_value(call)
     return False

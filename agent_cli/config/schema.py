@@ -270,8 +270,8 @@ class Settings(TurnSettings, tag="Settings"):
     fallback_models: Annotated[tuple[str, ...], "models to switch to when the model fails"] = ()
     profile: Annotated[
         Literal["auto", "default", "small", "guided"],
-        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); guided: the same, "
-        "in steps that a schema constrains; auto: by its window and size, and by what its server can do",
+        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); guided: these, in "
+        "steps that a schema constrains; auto: by its window and size, and by what its server can do",
     ] = "auto"
     transport: Annotated[Literal["auto", "direct", "litellm"], "how models are called"] = "auto"
     model_takes: Annotated[
@@ -335,7 +335,7 @@ class Settings(TurnSettings, tag="Settings"):
     save_sessions: Annotated[bool, "save sessions", USER] = True
     transcript: Annotated[
         Literal["auto", "claude", "off"],
-        "transcript in Claude Code's format: auto if a hook needs it, claude in its folder for its tools, off for none",
+        "transcript in Claude Code's format: auto if a hook or another program reads it, claude always, off for none",
         USER,
     ] = "auto"
     commit_trailers: Annotated[

@@ -44,12 +44,16 @@ from agent_tools.registry import tool_traits
 ANSWER = "Answer"
 _MAX_THOUGHT_CHARS = 300
 # After so many steps that were to calculate, the model may answer without.
-_PATIENCE = 3
+_MAX_UNCALCULATED_STEPS = 3
+# Of everything: "do not change a.py" still lets the model change another file.
 _ASKS_FOR_NO_CHANGE = (
-    r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modif|touch|writ|creat)\w*|\bno (?:changes|edits)\b"
-    r"|\bread[- ]only\b"
+    r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modify|touch|writ)\w* "
+    r"(?:any(?:thing)?\b|(?:the |a )?(?:files?|code)\b)|\bno (?:changes|edits)\b|\bread[- ]only\b"
 )
-_ASKS_FOR_A_NUMBER = r"(?i)\b(?:how many|how much|count|sum|total|average|mean|median|percentage?|largest|longest)\b"
+_ASKS_FOR_A_NUMBER = (
+    r"(?i)\b(?:how (?:many|much)|(?:what|which) number|calculate|coun(?:t|ting)|sum|total|average|mean|percentage?"
+    r"|largest|longest)\b"
+)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("?)', re.DOTALL)
 _TOOL = re.compile(r'"tool"\s*:\s*"([^"]*)"')
 
@@ -150,7 +154,7 @@ def possible_steps(request: Request) -> list[str]:
         names = [name for name in names if name != repeated]
     may_end = bool(done) and not _is_unchecked(done) and request.tool_choice != "required"
     runs = any(tool_traits(name).command_argument for name in names)
-    if may_end and runs and len(done) <= _PATIENCE and re.search(_ASKS_FOR_A_NUMBER, asked):
+    if may_end and runs and len(done) <= _MAX_UNCALCULATED_STEPS and re.search(_ASKS_FOR_A_NUMBER, asked):
         may_end = any(tool_traits(each.call.name).command_argument for each in done)
     return [*names, ANSWER] if may_end else names
 

@@ -128,6 +128,8 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.wait("There are no rules.")
         assert ("Commands run in the sandbox without a question" in screen.text()) is (unasked is True)
         assert ("Commands that only read run in the sandbox" in screen.text()) is (answer == "2\r")
+        screen.type("q")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
         screen.line("/config sandbox.auto_allow false")
         screen.wait("sandbox.auto_allow = false, saved in ~/.agentrc")
         screen.leave()

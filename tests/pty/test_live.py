@@ -42,7 +42,8 @@ def test_a_session_from_start_to_end(work: Path) -> None:
         shown = masked(screen.leave(), work)
         assert screen.child.returncode == 0
     assert (work / "a.txt").read_text() == "hello there\n"
-    assert shown.rstrip() == SESSION.strip("\n").replace("  HINT", first_approval_hint(sandboxed=False, trusts=True))
+    hint = first_approval_hint(sandboxed=False, trusts=True)
+    assert shown.rstrip() == SESSION.removeprefix("\n").rstrip().replace("  HINT", hint)
 
 
 SESSION = """
@@ -58,6 +59,7 @@ agent V
 ● Read a.txt · 1 line
 
   I change it.
+
   HINT
 
 ● Edit a.txt +1 -1

@@ -55,6 +55,7 @@ from agent_cli.kernel.window import (
 from agent_cli.models.base import ModelError
 from agent_cli.models.errors import window_in
 from agent_tools.base import Tool
+from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import ASSUMED_WINDOW_TOKENS
@@ -72,9 +73,9 @@ _NEWEST_SHARE = 1 / 8
 _MIN_CLEARED_TOKENS = 200
 # Clearing has to free at least this share of the window. It leaves this part of what was in use at its step.
 _MIN_CLEARED_SHARE = 0.15
-_LEFT_AFTER_CLEARING = 0.6
+_KEPT_SHARE = 0.6
 # Files are in work if these rounds read or changed them. Their newest texts stay if they fit into this share.
-_ROUNDS_IN_WORK = 6
+_MAX_ROUNDS_IN_WORK = 6
 _IN_WORK_SHARE = 0.3
 _SAVED_IN = re.compile(r" in (/[^\n]*?/output-\d+\.txt)[;: ]")
 
@@ -91,7 +92,7 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     in_work = _views_in_work(turn, int(size * _IN_WORK_SHARE))
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     calls = {call.id: call for m in turn.view if isinstance(m, AssistantMessage) for call in m.calls}
-    goal = used - shares[reached - 1] * size * _LEFT_AFTER_CLEARING
+    goal = used - shares[reached - 1] * size * _KEPT_SHARE
     chosen: list[ToolMessage] = []
     freed = 0
     for message in found:
@@ -112,7 +113,7 @@ def _views_in_work(turn: Turn, room: int) -> set[str]:
     results = {m.call_id: m for m in turn.view if isinstance(m, ToolMessage) and not m.is_error}
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     rounds = [m for m in reversed(turn.view) if isinstance(m, AssistantMessage) and m.calls]
-    touched = {path for m in rounds[:_ROUNDS_IN_WORK] for call in m.calls for path in touched_files(turn, call)}
+    touched = {path for m in rounds[:_MAX_ROUNDS_IN_WORK] for call in m.calls for path in touched_files(turn, call)}
     found: set[str] = set()
     for call in (call for m in rounds for call in reversed(m.calls)):
         result, kind = results.get(call.id), turn.deps.traits_of(call.name)
@@ -328,7 +329,8 @@ def _standing(turn: Turn, *, bare: bool) -> list[str]:
     environment = turn.deps.environment
     if environment is None or bare:
         return []
-    return [f"<session_change>\n{environment.now(turn.deps.policy.mode)}\n</session_change>"]
+    now = environment.now(turn.deps.policy.mode, read_state.changed_files(turn.deps.context))
+    return [f"<session_change>\n{now}\n</session_change>"]
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:

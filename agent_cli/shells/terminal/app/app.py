@@ -264,8 +264,8 @@ class TerminalApp:
         match item:
             case Printed(text=text):
                 # Output of a command during the turn does not break the open paragraph.
+                self.transcript.writer.begin_printed()
                 self._write(text.removesuffix("\n").split("\n"), settle=False)
-                self.transcript.writer.mark_printed()
             case UserEcho(text=text):
                 self.echo(text)
             case OpenDialog():

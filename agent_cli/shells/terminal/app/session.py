@@ -73,6 +73,7 @@ class AppRepl(Repl):
     """A session with the application as its screen."""
 
     show: Transcript
+    _margin = MARGIN
 
     def __init__(
         self, config: Config, run_env: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
@@ -165,6 +166,7 @@ class AppRepl(Repl):
             self._console = outside
             for line in self.live.take_rest():
                 outside.file.write(f"{line}\n")
+        self._margin = ""
         self._farewell()
         return 128 + ended[0] if ended else 0
 
@@ -313,7 +315,8 @@ class AppRepl(Repl):
 
     def say(self, text: str) -> None:
         """Show lines in the margin of text."""
-        super().say("\n".join(line if line.startswith(MARGIN) else f"{MARGIN}{line}" for line in text.split("\n")))
+        margin = self._margin
+        super().say("\n".join(line if line.startswith(margin) else f"{margin}{line}" for line in text.split("\n")))
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None

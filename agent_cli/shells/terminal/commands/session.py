@@ -187,10 +187,10 @@ def _width(taken: int) -> int:
 def _sessions(ctx: SlashContext, words: str) -> None:
     found = list(summarize_sessions(_store(ctx).folder))
     now = datetime.now(UTC)
-    width = _width(13)
+    width = _width(14)
     for g in found[:_MAX_LISTED]:
         mark = "*" if g.session_id == ctx.agent.session_id else " "
-        ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
+        ctx.say(f"  {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
     more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
