@@ -101,7 +101,8 @@ def test_calls_that_look_around_become_one_row_that_counts_them() -> None:
     found = Listing("x", ("a", "b"))
     rows = turn.play(
         turn.read(), turn.read("b.py"), ThinkingDelta("And where is it used?"),
-        turn.call("Grep", "Search 'x' in .", found), turn.call("LS", "List .", found), turn.call("Read", "Read c.py", None, "c.py does not exist."),
+        turn.call("Grep", "Search 'x' in .", found), turn.call("LS", "List .", found),
+        turn.call("Read", "Read c.py", None, "c.py does not exist."),
     )  # fmt: skip
     assert rows == []
     (live,) = (plain(row) for row in turn.transcript.writer.running("*"))
