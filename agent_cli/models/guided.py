@@ -49,7 +49,9 @@ _ASKS_FOR_NO_CHANGE = (
     r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modif|touch|writ|creat)\w*|\bno (?:changes|edits)\b"
     r"|\bread[- ]only\b"
 )
-_ASKS_FOR_A_NUMBER = r"(?i)\b(?:how many|how much|coun(?:t|ting)|sum|total|average|mean|median|percentage?|largest|longest)\b"
+_ASKS_FOR_A_NUMBER = (
+    r"(?i)\b(?:how many|how much|coun(?:t|ting)|sum|total|average|mean|median|percentage?|largest|longest)\b"
+)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("?)', re.DOTALL)
 _TOOL = re.compile(r'"tool"\s*:\s*"([^"]*)"')
 

@@ -161,7 +161,8 @@ def test_no_row_of_an_answer_vanishes_while_it_is_written() -> None:
     numbers = iter(range(1_000))
 
     def words(count: int) -> str:
-        return "".join(f"of {n} words that go on, with `code {n}` and **bold {n}** in it, " for n in islice(numbers, count))
+        each = (f"of {n} words that go on, with `code {n}` and **bold {n}** in it, " for n in islice(numbers, count))
+        return "".join(each)
 
     text = f"## Title\n\nA paragraph {words(16)}and ends.\n\n- an item {words(6)}\n- another {words(1)}\n\n"
     text += f"1. first {words(5)}\n2. second\n\nOne line\nand another {words(7)}\nand more.\n"
