@@ -268,7 +268,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "options.md": {"options": options_block},
     "programs.md": {"programs": programs_page},
     "slash-commands.md": {"slash commands": slash_commands_block},
-    "web.md": {"decisions": decisions_table},
+    "http-api.md": {"decisions": decisions_table},
 }
 
 

@@ -174,16 +174,33 @@ class Repository:
         made = self._output_of("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
         return made[:10], made.partition(" ")[2]
 
-    def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
-        """Run a git command that may run hooks, for an hour at most."""
+    def lines(self, *words: str) -> list[str]:
+        """Return what a quick git command prints; nothing if it fails."""
+        done, out, _ = self._run_quick(*words)
+        return [] if done else os.fsdecode(out).splitlines()
+
+    def run_to_end(self, words: Sequence[str], seconds: float, nothing: str) -> None:
+        """Run a git command that may run hooks. Raises UsageError. nothing: what git did if it fails."""
+        self._run(words, (), CancelToken(), seconds, nothing)
+
+    def _run(
+        self,
+        words: Sequence[str],
+        paths: Iterable[str],
+        cancel: CancelToken,
+        seconds: float = _HOOKS_SECONDS,
+        nothing: str = "git made no commit",
+    ) -> None:
+        """Run a git command that may run hooks."""
+        listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
         with _names(paths) as names:
             process = self._git.start(
-                *words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names, stderr=subprocess.STDOUT,
+                *words, *listed, stdin=names, stderr=subprocess.STDOUT,
                 env=settings_as_variables(self._outside_submodules()),
                 # Without the terminal: prompts, such as for a key's passphrase, fail instead of waiting.
                 start_new_session=True,
             )  # fmt: skip
-            out, until = b"", time.monotonic() + _HOOKS_SECONDS
+            out, until = b"", time.monotonic() + seconds
             try:
                 while True:
                     with suppress(subprocess.TimeoutExpired):
@@ -191,7 +208,7 @@ class Repository:
                         break
                     cancel.check()
                     if time.monotonic() > until:
-                        raise UsageError(f"git, or a hook, took more than {_HOOKS_SECONDS:,} s; nothing was committed.")
+                        raise UsageError(f"git, or a hook, took more than {seconds:,.0f} s; {nothing}.")
             except BaseException:  # also an interrupt: leave no git and no hook running; the caller reports it
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGTERM)
@@ -199,7 +216,7 @@ class Repository:
                 raise
         if process.returncode:
             message = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
-            raise UsageError(f"git made no commit; it, or a hook, said:\n{message}")
+            raise UsageError(f"{nothing}; it, or a hook, said:\n{message}")
 
     def _outside_submodules(self) -> dict[str, str]:
         """Return settings that keep `git commit`, which shows a status if nothing changed, out of submodules."""

@@ -318,6 +318,35 @@ def _typed(text: str, words: str) -> Play:
     return play
 
 
+def _pressed(play: Play, *keys: tuple[str, str]) -> Play:
+    """A scene after keys, each with what must be seen then."""
+
+    def pressed(room: Room) -> Iterator[Drawn]:
+        scene = play(room)
+        screen = next(scene)
+        for key, words in keys:
+            screen.rest()
+            screen.type(key)
+            screen.until(lambda words=words: words in screen.visible(), repr(words))  # type: ignore[misc]
+        yield screen
+        next(scene, None)
+
+    return pressed
+
+
+def _trust(room: Room) -> Iterator[Drawn]:
+    (room.project / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    with room.program("--model", room.model([])) as screen:
+        screen.wait("Trust this folder?")
+        yield screen
+
+
+def _trusted(room: Room) -> Iterator[Drawn]:
+    (room.project / "AGENTS.md").write_text("Use tabs.\n")
+    yield from _pressed(_trust, ("y", "asks before"))(room)
+
+
+FILES = {"calls": [call("Write", file_path=f"n{n}.py", content=f"x = {n}\n") for n in range(3)]}
 QUESTIONS = [{
     "question": "Which separator should titles have?",
     "options": [
@@ -368,6 +397,13 @@ SCENES = (
         ("Which separator should titles have?",),
         ("Dash", "Underscore", "None"),
     ),
+    Scene("explained", _pressed(_turn([RUN_TESTS]), ("?", "asked, as")), (), ("asked, as",), (YES, NO)),
+    Scene("draft", _pressed(_turn([RUN_TESTS]), ("wait", "> wait")), (), ("> wait", SHORT_COMMAND), (YES, NO)),
+    Scene("reply", _pressed(_turn([RUN_TESTS]), ("r", "no, because>")), (), (SHORT_COMMAND,), (YES, NO)),
+    Scene("one_of_three", _turn([FILES]), (), ("1 of 3", "Create n0.py?"), (YES, NO)),
+    Scene("together", _pressed(_turn([FILES]), ("t", "Allow all 3?")), (), ("Allow all 3?",), (YES, NO)),
+    Scene("trust", _trust, (), ("Trust this folder?",), (YES, NO)),
+    Scene("trusted", _trusted, (), ("AGENTS.md",)),
     Scene("answer", _answer, (ANSWER,), code=True),
     Scene("allowed", _allowed, (str(EDIT["text"]), "Done: runs of spaces are one dash now.")),
     Scene("streaming", _streaming, (ANSWER,), ("docs, please", "a draft"), code=True),

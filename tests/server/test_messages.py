@@ -22,6 +22,10 @@ SLOW = {"text": "word " * 60, "pause": 0.05}
 
 @pytest.fixture
 def server(work: Path) -> Iterator[Served]:
+    """A server whose models take images."""
+    settings = work.parent / "home/.agentrc"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('model_takes = ["image"]\n')
     with served(work) as running:
         yield running
 
@@ -72,7 +76,6 @@ def test_files_of_a_message_reach_the_model_and_go_with_the_session(server: Serv
 
 
 def test_an_image_is_sent_as_one_also_with_a_new_task(server: Served) -> None:
-    (server.work.parent / "home/.agentrc").write_text('model_takes = ["image"]\n')
     image = upload(server, picture(), "shot.png")
     assert image["mime"] == "image/png"
     session = server.begin("Look", write_script(server.work, {"text": "Red."}), uploads=[image["id"]])
@@ -84,6 +87,7 @@ def test_an_image_is_sent_as_one_also_with_a_new_task(server: Served) -> None:
 
 
 def test_a_model_without_images_says_so(server: Served) -> None:
+    (server.work.parent / "home/.agentrc").unlink()
     image = upload(server, picture(), "shot.png")
     session = server.begin("Look", write_script(server.work, {"text": "Red."}), uploads=[image["id"]])
     assert "not known to accept images" in server.until(session, "failed")["error"]

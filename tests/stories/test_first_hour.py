@@ -37,7 +37,7 @@ def test_the_first_hour_on_a_small_screen(work: Path, provider: KeyProvider) -> 
     env = {"OPENAI_BASE_URL": provider.openai_url, "PAGER": "cat"}
     with Drawn([], work, columns=80, rows=24, **env) as screen:
         screen.wait("How do you want to connect a model?")
-        screen.wait("Enter to cancel]")
+        screen.wait("type to filter")
         screen.line("paste")
         screen.wait("Which provider is the key for?")
         screen.line("openai")

@@ -175,8 +175,8 @@ class Drawn:
         """A line and Enter."""
         self.type(text + "\r")
 
-    def rest(self, seconds: float = 0.7) -> None:
-        """Let the time of the typing guard pass."""
+    def rest(self, seconds: float = 1.05) -> None:
+        """Let the time pass in which no key answers a question."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.read(left)

@@ -28,7 +28,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli import UsageError
-from agent_cli.extras.server import actions, coding, commands, managing, queries, schemas, uploads
+from agent_cli.extras.server import actions, coding, commands, managing, queries, schemas, shipping, uploads
 from agent_cli.extras.server.guard import (
     UPLOAD_PATH,
     AccessTokenStore,
@@ -127,7 +127,7 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/v1/completions", "read", "Commands and files that the text of a message can become.",
              commands.list_completions, schemas.CompletionList, errors=(404, 409),
              query={"before": {"type": "string"}, "session": {"type": "string"}, "project": {"type": "string"}}),
-    ApiRoute("DELETE", _SESSION + "/messages/{message}", "start", "Remove a message that waits.",
+    ApiRoute("DELETE", _SESSION + "/messages/{message}", "start", "Cancel a queued message.",
              actions.take_back_message, schemas.AcceptedAnswer, errors=(404, 409, 507)),
     ApiRoute("POST", _SESSION + "/messages", "start", "Send a message, now or after the turn.", actions.send_message,
              schemas.AcceptedAnswer, schemas.MessageBody, 202, _ERRORS),
@@ -137,6 +137,12 @@ ROUTES: tuple[ApiRoute, ...] = (
              schemas.SessionItem, schemas.EmptyBody, 201, _ERRORS),
     ApiRoute("DELETE", _SESSION, "start", "Delete a session; the project's files stay.", managing.delete_session,
              schemas.AcceptedAnswer, errors=(404, 409, 507)),
+    ApiRoute("GET", _SESSION + "/ship", "read", "The steps to ship changes, with their facts.", shipping.get_ship,
+             schemas.ShipSteps, errors=(404, 409)),
+    ApiRoute("POST", _SESSION + "/ship", "start", "Take an approved step.",
+             shipping.ship, schemas.ShipAnswer, schemas.ShipBody, 200, _ERRORS),
+    ApiRoute("POST", _SESSION + "/ship/message", "start", "Let the model propose a message for the commit.",
+             shipping.propose, schemas.ProposedMessage, schemas.EmptyBody, 200, _ERRORS),
     ApiRoute("POST", _SESSION + "/interrupt", "start", "Stop the running turn.", actions.interrupt_turn,
              schemas.AcceptedAnswer, schemas.EmptyBody, 202, _ERRORS),
     ApiRoute("POST", _SESSION + "/resume", "start", "Continue a turn that was cut off.", actions.resume_turn,

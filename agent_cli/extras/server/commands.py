@@ -26,6 +26,7 @@ PAGE_COMMANDS = (
     CommandEntry("model", "change the model"),
     CommandEntry("mode", "change the permission mode"),
     CommandEntry("diff", "show the changes of the session"),
+    CommandEntry("commit", "commit, push, and open a pull request"),
     CommandEntry("undo", "undo turns, after a preview"),
     CommandEntry("cost", "show usage and cost"),
     CommandEntry("export", "download the session"),

@@ -43,7 +43,7 @@ async def change_session(hub: Hub, request: Request, body: SessionChange) -> dic
         except UsageError as error:
             raise RequestRefusedError(409, "settings", str(error)) from None
     if body.name is not None or body.archived is not None:
-        path = _idle_log(hub, session_id)
+        path = idle_log(hub, session_id)
     options = {name: value for name, value in (("model", body.model), ("mode", body.mode)) if value}
     task = find_task(hub, session_id, user) if options else None
     if body.name is not None and (
@@ -89,7 +89,7 @@ async def fork_session(hub: Hub, request: Request, body: EmptyBody) -> dict[str,
 async def delete_session(hub: Hub, request: Request) -> dict[str, Any]:
     """Delete a session that is not at work, with all its files; the files of the project stay."""
     session_id = request.path_params["id"]
-    path = _idle_log(hub, session_id)
+    path = idle_log(hub, session_id)
     if why := await asyncio.to_thread(store.remove_session, path):
         raise RequestRefusedError(409, "busy", why)
     try:
@@ -100,7 +100,7 @@ async def delete_session(hub: Hub, request: Request) -> dict[str, Any]:
     return {"id": session_id}
 
 
-def _idle_log(hub: Hub, session_id: str) -> Path:
+def idle_log(hub: Hub, session_id: str) -> Path:
     """Return the log of a session; refuse one that is at work here or open elsewhere."""
     path = session_log(hub, session_id)
     entry = hub.views.entry(session_id)

@@ -97,12 +97,21 @@ class TrustBody(JsonBody):
     binding: ShortText = ""
 
 
+class ShipBody(JsonBody):
+    """An approved step. binding: of the step as it was shown. title, text: of a pull request; text of a commit."""
+
+    step: Literal["commit", "push", "pull_request"]
+    binding: ShortText
+    title: ShortText = ""
+    text: LongText = ""
+
+
 class EmptyBody(JsonBody):
     """Nothing."""
 
 
 class DecisionChoices(JsonBody):
-    """What a decision may have besides the verdict and the text; see docs/web.md for what takes which."""
+    """What a decision may have besides the verdict and the text; see docs/http-api.md for what takes which."""
 
     comments: Comments = []
     rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
@@ -145,7 +154,7 @@ class UndoBody(JsonBody):
 
 
 class CodingStart(JsonBody):
-    """A request to plan and then carry out, see docs/web.md."""
+    """A request to plan and then carry out, see docs/http-api.md."""
 
     query: PromptText
     project: ProjectText = ""
@@ -297,7 +306,7 @@ class HistoryPage(BaseModel):
 
 
 class ViewPage(BaseModel):
-    """Entries of a session's view, see docs/web.md. first: key of the first of them."""
+    """Entries of a session's view, see docs/view-stream.md. first: key of the first of them."""
 
     first: int
     changes: list[dict[str, Any]]
@@ -320,6 +329,36 @@ class AcceptedAnswer(BaseModel):
     """The ID under which the request is stored."""
 
     id: str
+
+
+class ShipStep(BaseModel):
+    """A step to ship changes. why: it is not possible now. items: files or commits. subject, text: proposed words."""
+
+    step: Literal["commit", "push", "pull_request"]
+    title: str
+    why: str
+    items: list[str]
+    facts: list[str]
+    warnings: list[str]
+    subject: str
+    text: str
+    button: str
+    binding: str
+
+
+class ShipSteps(BaseModel):
+    steps: list[ShipStep]
+
+
+class ShipAnswer(BaseModel):
+    """What was done. url: of a pull request."""
+
+    done: str
+    url: str
+
+
+class ProposedMessage(BaseModel):
+    text: str
 
 
 class UploadItem(BaseModel):

@@ -62,7 +62,8 @@ class InboxEntry(Value, tag="Entry"):
     """A request of a user.
 
     kind: "message", "decision", "interrupt", "resume" or "expire"; "rewind" goes back in the conversation, "note" tells
-    the model what the user did, "options" changes the model or the mode, "open" makes the session of a copy.
+    the model what the user did, "options" changes the model or the mode, "open" makes the session of a copy, "propose"
+    asks for a message of a commit.
     text: message or note; comment on a decision.
     how: "steer" sends a message to the running turn, "queue" after it.
     data: `uploads` of a message, by ID; `UserVerdict` of a decision; number of messages kept by a rewind; `model` and
@@ -101,6 +102,11 @@ class ServerTask:
     def uploads(self) -> Path:
         """Folder of the files that its messages bring."""
         return self.folder / "uploads"
+
+    @property
+    def proposal(self) -> Path:
+        """File of the message that the model proposed for a commit."""
+        return self.folder / "proposal.json"
 
     @property
     def errors(self) -> Path:

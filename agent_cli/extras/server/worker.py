@@ -40,6 +40,7 @@ from agent_cli import (
 )
 from agent_cli.console import echo, print_notice, print_warning
 from agent_cli.extras.server.decisions import find_decision
+from agent_cli.extras.server.proposal import propose_for_session
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
 from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
@@ -54,7 +55,7 @@ from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_files import open_regular
+from agent_tools.fs.safe_files import open_regular, write_atomic
 from agent_tools.record import to_json
 from agent_tools.results import Media
 from agent_tools.text import one_line
@@ -113,6 +114,9 @@ class TaskWorker:
         restored = self._load_session()
         entries = self._open_entries(restored)
         waiting = restored.waiting if restored is not None else None
+        for entry in entries:
+            if entry.kind == "propose":
+                return lambda entry=entry: self._propose(entry)  # type: ignore[misc]
         if waiting is not None:
             return self._next_waiting_step(waiting, entries)
         for entry in entries:
@@ -223,6 +227,17 @@ class TaskWorker:
 
     def _open(self, entry: InboxEntry) -> None:
         self._open_agent()
+        self.task.mark_done(entry.id)
+
+    def _propose(self, entry: InboxEntry) -> None:
+        """Write a message for a commit of what the session changed."""
+        text, why = "", ""
+        try:
+            text = propose_for_session(self._open_agent())
+        except UsageError as error:
+            why = str(error)
+        answer = {"id": entry.id, "text": text, "why": why}
+        write_atomic(self.task.proposal, json.dumps(answer).encode("ascii"))
         self.task.mark_done(entry.id)
 
     def _take_options(self, *names: str) -> None:

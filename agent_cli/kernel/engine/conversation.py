@@ -40,6 +40,7 @@ with lazy_imports():
         prompt_overrides,  # few prompts have any
         session_hooks,  # only with hooks
     )
+    from agent_tools.fs import read_state
 
 NO_ANSWER = "The user continued with another message, which may answer the question of this call."
 BROKE_OFF = (
@@ -263,7 +264,8 @@ class Conversation:
         if self._learned:
             self.record(FilesSeen({**self._learned}))
             self._learned = {}
-        return environment.changes(self.options.label, self.deps.policy.mode)
+        context = self.deps.context
+        return environment.changes(self.options.label, self.deps.policy.mode, lambda: read_state.changed_files(context))
 
     def _pause_plan(self) -> None:
         """Pause an unfinished plan of an earlier request; tell the model once."""

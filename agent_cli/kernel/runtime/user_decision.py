@@ -46,7 +46,7 @@ _PAST = {"approve": "approved", "reject": "rejected", "edit": "edited", "answer"
 
 
 def decisions_table() -> str:
-    """Return the table of docs/web.md."""
+    """Return the table of docs/http-api.md."""
     lines = ["| what waits | verdict | fields |", "|---|---|---|"]
     for (kind, verdict), fields in DECISION_FIELDS.items():
         named = ", ".join(f"`{name}`" for name in fields)

@@ -173,6 +173,16 @@ export function dialog(title, body, { actions = [], wide = false } = {}) {
   return shown;
 }
 
+/** Show a dialog whose body is loaded, and return it with the body. make: returns nodes, or rejects with an ApiError. */
+export function loaded(title, make, options = {}) {
+  const body = h("div", {}, h("p", { class: "hint" }, "Loading…"));
+  const shown = dialog(title, body, options);
+  make(shown)
+    .then((nodes) => body.replaceChildren(...[nodes].flat().filter(Boolean)))
+    .catch((error) => body.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message)));
+  return { shown, body };
+}
+
 /** Show a dialog of buttons that close it. choices: a label, what it does, and whether it is what holds now. */
 export function menu(title, choices) {
   const pick = ([label, act, chosen]) =>

@@ -1,38 +1,56 @@
 // Dialogs about a session: its changes, undo, usage, export; and the keys of the page.
 
-import { ask, button, confirmed, dialog, h, labelled, toast } from "./dom.js";
+import { ask, button, confirmed, dialog, h, labelled, loaded, toast } from "./dom.js";
 import { get, getText, post } from "./api.js";
+import { LineComments } from "./comments.js";
 import { changeCount, fileView } from "./diff.js";
 import { ago, counted, oneLine, visible, whenExactly } from "./text.js";
 
 const base = (session) => `/v1/sessions/${encodeURIComponent(session.id)}`;
 
-/** Show a dialog whose body is loaded. make: returns nodes, or rejects with an ApiError. */
-function loaded(title, make, options = {}) {
-  const body = h("div", {}, h("p", { class: "hint" }, "Loading…"));
-  const shown = dialog(title, body, options);
-  make(shown)
-    .then((nodes) => body.replaceChildren(...[nodes].flat().filter(Boolean)))
-    .catch((error) => body.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message)));
-  return shown;
-}
-
-export function showChanges(session) {
+/** Show what a session has changed. comment: sends comments on lines to the model; null where the role may not. */
+export function showChanges(session, comment, ship) {
   loaded(
     "Changes",
-    async () => {
+    async (shown) => {
       const { files } = await get(`${base(session)}/diff`);
       if (!files.length) return h("p", { class: "hint" }, "This session has not changed any file.");
       const sum = (name) => files.reduce((all, file) => all + (file[name] || 0), 0);
+      const draw = () => {
+        const { length } = comments.list();
+        send.hidden = !length;
+        send.lastChild.textContent = `Send ${counted(length, "comment")}`;
+      };
+      const comments = new LineComments(draw);
+      const send = button("Send", {
+        kind: "primary",
+        on: async () => {
+          send.disabled = true;
+          if (await comment(comments.list())) shown.close();
+          send.disabled = false;
+        },
+      });
+      draw();
       return [
-        h("p", { class: "hint" }, `${counted(files.length, "file")}, `, changeCount(sum("added"), sum("removed"))),
+        h("p", { class: "hint" }, `${counted(files.length, "file")}, `, changeCount(sum("added"), sum("removed")), comment ? ". A line number opens a comment for the model." : ""),
         ...files.map((file) =>
           h(
             "details",
             { class: "fold", open: files.length <= 8 },
             h("summary", {}, h("span", { class: "path" }, visible(file.path)), h("span", { class: "tag" }, file.status), changeCount(file.added, file.removed)),
-            h("div", { class: "fold-body" }, fileView(file, { heading: false })),
+            h("div", { class: "fold-body" }, fileView(file, { heading: false, comments: comment ? comments : null })),
           ),
+        ),
+        h(
+          "div",
+          { class: "dialog-actions" },
+          send,
+          button("Commit and ship…", {
+            on: () => {
+              shown.close();
+              ship();
+            },
+          }),
         ),
       ];
     },

@@ -6,6 +6,7 @@ import { itemView, todoList } from "./items.js";
 import { MessageField } from "./composer.js";
 import { archive, change, deleteSession, fork, showChanges, showExport, showKeys, showRename, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
+import { showShip } from "./ship.js";
 import { stateTag } from "./sessions.js";
 import { oneLine, visible } from "./text.js";
 import { View } from "./view.js";
@@ -138,13 +139,32 @@ export class SessionView {
     }
   }
 
+  changes() {
+    const comment = async (comments) => {
+      try {
+        await post(`${this.base}/messages`, { text: "Comments on the changes:", comments, how: "queue" });
+        toast("The comments are sent.");
+        return true;
+      } catch (error) {
+        toast(error.message, "bad");
+        return false;
+      }
+    };
+    showChanges(this.session, this.mayStart ? comment : null, () => this.ship());
+  }
+
+  ship() {
+    showShip(this.session, this.mayStart);
+  }
+
   /** Commands that this page carries out; all others go to the server. */
   command(name) {
     const { session } = this;
     const known = {
       model: () => this.chooseModel(),
       mode: () => this.chooseMode(),
-      diff: () => showChanges(session),
+      diff: () => this.changes(),
+      commit: () => this.ship(),
       undo: () => showUndo(session),
       cost: () => this.latest().then(showUsage),
       export: () => showExport(session),
@@ -291,9 +311,9 @@ export class SessionView {
 
   showMenu() {
     const show = (open) => async () => open(await this.latest());
-    const choices = [["Changes", show(showChanges)], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
+    const choices = [["Changes", () => this.changes()], ["Commit and ship…", () => this.ship()], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
     if (this.mayStart) {
-      choices.splice(1, 0, ["Undo…", show(showUndo)]);
+      choices.splice(2, 0, ["Undo…", show(showUndo)]);
       const { archived } = this.session;
       choices.push(["Rename…", () => showRename(this.session)], ["Continue in a copy", () => fork(this.session)]);
       choices.push([archived ? "Move out of the archive" : "Archive", () => archive(this.session, !archived)], ["Delete…", () => deleteSession(this.session)]);
@@ -324,7 +344,7 @@ export class SessionView {
           {},
           h("span", { class: "tag" }, one.how === "queue" ? "after this turn" : "with the next step"),
           h("span", { class: "queued-text" }, visible(oneLine(one.text))),
-          this.mayStart && one.how === "queue" ? button("Take back", { kind: "quiet small", icon: "cross", bare: true, on: () => this.takeBack(one) }) : null,
+          this.mayStart && one.how === "queue" ? button("Edit this message", { kind: "quiet small", icon: "cross", bare: true, on: () => this.takeBack(one) }) : null,
         ),
       ),
     );

@@ -301,7 +301,11 @@ class InputLine:
         self.chosen = -1
         before, after = self.buffer.document.text_before_cursor, self.buffer.document.text_after_cursor
         if self.picking:
-            self.menu, self.chosen = filter_options(self.buffer.text, self._options), 0
+            text = self.buffer.text.strip()
+            self.menu, self.chosen = filter_options(text, self._options), 0
+            if not self.menu and text.isdecimal():
+                # The number of an option.
+                self.menu = [found for found in filter_options("", self._options) if found.index + 1 == int(text)]
         else:
             commands = self._commands() if before.startswith("/") else ()
             self.menu = [] if self.replying else complete(before, commands, self._files)

@@ -179,7 +179,7 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     @keys.add("backspace", filter=empty & agreed & _WRITING)
     def _take_back(event: KeyPressEvent) -> None:
         count = controls.live.session.take_back()
-        controls.live.hint_for(f"agent will ask again about {counted(count, 'call')}", 2.0)
+        controls.live.hint_for(f"The answer to {counted(count, 'call')} is undone", 2.0)
 
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 

@@ -234,7 +234,7 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
     return found[left.index].session_id if left is not None else ""
 
 
-@slash("continue", "continue what the last turn has left to do")
+@slash("continue", "continue what the last turn left unfinished")
 def continue_(ctx: SlashContext, rest: str) -> None:
     ctx.run_turn(" ".join(filter(None, (ctx.proposal or "continue", rest))))
 

@@ -1,0 +1,65 @@
+"""On the page, changes are commented on, committed with a proposed message, pushed, and proposed as a pull request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from tests.support.repositories import git
+from tests.support.scripts import call
+from tests.support.web_page import PHONE, Served, reading
+
+GH = '#!/bin/sh\ncat >/dev/null\necho "$@" >"$0.args"\necho http://127.0.0.1:9/pull/7\n'
+
+
+def test_a_task_ends_in_a_pull_request(browser: Browser, tmp_path: Path) -> None:
+    gh = tmp_path / "bin/gh"
+    gh.parent.mkdir()
+    gh.write_text(GH)
+    gh.chmod(0o755)
+    remote = tmp_path / "remote.git"
+    served = Served(tmp_path)
+    try:
+        served.env["PATH"] = f"{gh.parent}:{served.env['PATH']}"
+        git(served.work, "config", "user.name", "Ann")
+        git(served.work, "config", "user.email", "ann@example.org")
+        git(served.work, "init", "-q", "--bare", str(remote))
+        git(served.work, "remote", "add", "origin", str(remote))
+        git(served.work, "push", "-q", "origin", "HEAD:main")
+        git(served.work, "switch", "-q", "-c", "topic")
+        served.run()
+        edit = {"calls": [call("Edit", file_path="b.py", old_string="x = 1", new_string="x = 2")]}
+        heard = {"text": "It is two.", "expect": "On b.py:1: why two?"}
+        replies = [{"text": "Set x to 2", "calls": [call("Read", file_path="b.py")]}, edit, {"text": "Done."}, heard]
+        session = served.start(replies, "Make it two", "done", mode="acceptEdits")
+        with reading(browser, served, PHONE, session=session) as reader:
+            page = reader.page
+            page.get_by_role("button", name="More about this session").click()
+            page.get_by_role("button", name="Changes").click()
+            page.get_by_role("button", name="Comment on line 1", exact=True).click()
+            page.get_by_label("Comment on b.py, line 1").fill("why two?")
+            assert reader.axe() == []
+            page.get_by_role("button", name="Send 1 comment").click()
+            expect(page.locator(".answer", has_text="It is two.")).to_be_visible()
+            field = page.get_by_label("Message", exact=True)
+            field.fill("/commit")
+            page.get_by_role("button", name="Send", exact=True).click()
+            dialog = page.get_by_role("dialog", name="Commit and ship")
+            expect(dialog.get_by_role("heading", name="Commit 1 file to topic")).to_be_visible()
+            expect(dialog.get_by_text("Push the branch first.")).to_be_visible()
+            assert reader.axe() == []
+            dialog.get_by_role("button", name="Propose a message").click()
+            expect(dialog.get_by_label("Message")).to_have_value("Set x to 2")
+            dialog.get_by_role("button", name="Commit", exact=True).click()
+            expect(dialog.get_by_role("heading", name="Push 1 commit to origin/topic")).to_be_visible()
+            dialog.get_by_role("button", name="Push", exact=True).click()
+            expect(dialog.get_by_role("heading", name="Open a pull request for topic")).to_be_visible()
+            expect(dialog.get_by_label("Title")).to_have_value("Set x to 2")
+            assert reader.axe() == []
+            dialog.get_by_role("button", name="Open the pull request").click()
+            expect(page.get_by_text("Opened http://127.0.0.1:9/pull/7").first).to_be_visible()
+        assert git(served.work, "rev-parse", "HEAD") == git(remote, "rev-parse", "topic")
+        assert "--title Set x to 2" in Path(f"{gh}.args").read_text()
+    finally:
+        served.stop()
