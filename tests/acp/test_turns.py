@@ -169,6 +169,44 @@ def test_cancel_stops_a_command_and_a_question_and_the_session_goes_on(tmp_path:
     assert not (work / "never").exists()
 
 
+def test_a_prompt_is_cancelled_by_the_id_of_its_request(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    replies = [{"calls": [call("Bash", command="touch begun; sleep 600")]}, {"text": "still here"}]
+
+    async def story() -> FakeEditor:
+        async with connected(work, replies) as here:
+            editor, agent = here.editor, here.agent
+            opened = await agent.new_session(cwd=str(work), mcp_servers=[])
+            connection = agent._conn
+            running = asyncio.create_task(here.prompt(opened.session_id, "sleep"))
+            await editor.until(lambda u: u.get("toolCallId") == "call-1-1" and u.get("status") == "in_progress")
+            # The IDs count the requests of the editor; one that is not known, or was answered, cancels nothing.
+            latest = connection._next_request_id - 1
+            for number in (999, 0, latest):
+                await connection.send_notification("$/cancel_request", {"requestId": number})
+            assert (await running).stop_reason == "cancelled"
+            assert (await here.prompt(opened.session_id, "go on")).stop_reason == "end_turn"
+            return editor
+
+    assert asyncio.run(story()).text() == "still here"
+
+
+def test_an_editor_with_a_terminal_is_offered_a_login_and_any_editor_a_logout(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with connected(tmp_path / "work", [{"text": "x"}]) as here:
+            connection = here.agent._conn
+            for terminal in (True, False):
+                given = {"protocolVersion": 1, "clientCapabilities": {"auth": {"terminal": terminal}}}
+                about = await connection.send_request("initialize", given)
+                methods = {method["id"]: method for method in about["authMethods"]}
+                assert ("login" in methods) is terminal and "environment" in methods
+                assert not terminal or (methods["login"]["type"], methods["login"]["args"]) == ("terminal", ["login"])
+                assert about["agentCapabilities"]["auth"] == {"logout": {}}
+            assert await connection.send_request("logout", {}) == {}
+
+    asyncio.run(story())
+
+
 def test_sessions_are_listed_loaded_in_another_process_and_forked(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
