@@ -6,12 +6,16 @@ import asyncio
 import base64
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acp import RequestError
 from acp.schema import (
+    ClientCapabilities,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
     EmbeddedResourceContentBlock,
     EnvVariable,
     ImageContentBlock,
@@ -21,7 +25,7 @@ from acp.schema import (
 )
 
 from tests.support.editor_client import FakeEditor, connected
-from tests.support.fork_server import mcp_command
+from tests.support.fork_server import ROOT, mcp_command
 from tests.support.scripts import call
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -303,6 +307,30 @@ def test_servers_of_the_editor_give_tools(tmp_path: Path) -> None:
 
     editor = asyncio.run(story())
     assert "hello there" in editor.last_call("call-1-1")["rawOutput"]
+
+
+def test_the_form_of_a_server_is_shown_whole(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    odd = McpServerStdio(
+        name="odd", command=sys.executable, args=[str(ROOT / "tests/support/mcp/odd_server.py"), "plain"], env=[]
+    )
+    replies = [{"calls": [call("mcp__odd__ask")]}, {"text": "ok"}]
+    forms = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
+
+    async def story() -> FakeEditor:
+        editor = FakeEditor()
+        editor.forms = [{"name": "Ann", "loud": True}]
+        async with connected(work, replies, editor=editor, capabilities=forms) as here:
+            opened = await here.agent.new_session(cwd=str(work), mcp_servers=[odd])
+            while "ready" not in here.editor.text():
+                await here.prompt(opened.session_id, "/mcp")
+            assert (await here.prompt(opened.session_id, "go")).stop_reason == "end_turn"
+            return editor
+
+    editor = asyncio.run(story())
+    assert editor.shown[0] == "The MCP server odd asks: Who are you?"
+    assert "loud" in str(editor.shown[1])
+    assert "Ann" in editor.last_call("call-1-1")["rawOutput"]
 
 
 def test_two_sessions_in_one_process_are_independent(tmp_path: Path) -> None:
