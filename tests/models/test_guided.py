@@ -67,6 +67,8 @@ def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int]
         (after("Fix it.", READ, EDIT, RUN, READ), [*EVERY, ANSWER]),
         (after("What is x? Do not change anything.", READ), ["Read", "Grep", "Bash", ANSWER]),
         (after("Explain it without editing files."), ["Read", "Grep", "Bash"]),
+        (after("Write a test. Do not change a.py.", READ), [*EVERY, ANSWER]),
+        (after("What number does it return?", READ), EVERY),
         (after("How many lines has it?", READ), EVERY),
         (after("How many lines has it?", READ, RUN), [*EVERY, ANSWER]),
         (after("How many lines has it?", READ, GREP, READ, GREP), ["Read", "Bash", "Edit", ANSWER]),

@@ -233,9 +233,8 @@ def _jobs(room: Room) -> Iterator[Drawn]:
     args = ["--allowedTools", "Bash(sleep:*)", "--", "Serve the pages."]
     with room.program("--model", room.model(replies), *args) as screen:
         _at_rest(screen, "It is running.", "\n✓ ")
-        before = screen.visible().count("sleep 300")
         screen.line("/jobs")
-        screen.until(lambda: screen.visible().count("sleep 300") > before or "b1" in screen.visible(), "the job")
+        screen.wait("❯ ● b1")
         yield screen
         # The job ends with the session, and not when this is killed.
         screen.type("q")

@@ -28,6 +28,7 @@ MASKS = (
     (re.compile(r"\b\d+(\.\d+)? ?s\b|\b\d+ ms\b|\b\d+m \d\ds\b"), "Ns"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){0,4}([0-9a-f]{8})?\b"), "ID"),
     (re.compile(r"↑ \S+ ↓ \S+"), "↑ N ↓ N"),
+    (re.compile(r"\b\d:\d\d\b"), "N:NN"),
     # Markers that move while work is going on.
     (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
 )
