@@ -81,7 +81,6 @@ STARTS = {
     ("agent_cli/cli/commands/board.py", "board"): "the program itself, in place of the board",
     ("agent_cli/shells/terminal/commands/extensions.py", "_plugin"): "the program itself, likewise",
     ("agent_cli/shells/terminal/editor.py", "edit_text"): "the user's editor, which has the terminal",
-    ("agent_cli/shells/terminal/editor.py", "show_in_pager"): "the user's pager, likewise",
     ("agent_cli/extras/reports/action.py", "run_step"): "the program itself, in a CI job, which has a clock",
     ("agent_cli/cli/commands/demo.py", "run_tests"): "commands of the demo: with a clock",
     ("agent_cli/extras/server/pool.py", "_start"): "a worker of the server, which is to outlive it",

@@ -335,7 +335,7 @@ class Settings(TurnSettings, tag="Settings"):
     save_sessions: Annotated[bool, "save sessions", USER] = True
     transcript: Annotated[
         Literal["auto", "claude", "off"],
-        "transcript in Claude Code's format: auto if a hook needs it, claude in its folder for its tools, off for none",
+        "transcript in Claude Code's format: auto if a hook or another program reads it, claude always, off for none",
         USER,
     ] = "auto"
     commit_trailers: Annotated[

@@ -21,7 +21,7 @@ from agent_cli.config.prompts import (
 from agent_cli.config.rule_lists import resembled_list
 from agent_cli.hooks import front_matter_hooks
 from agent_cli.kernel.modes import AgentType
-from agent_cli.kernel.rules import FOREIGN_TOOLS, RuleError
+from agent_cli.kernel.rules import RuleError
 from agent_cli.knowledge.commands import key_text, markdown_files, search_folders
 from agent_cli.knowledge.template import model_of
 from agent_tools.fs.safe_files import read_regular, read_text
@@ -48,9 +48,9 @@ def read_agent_type(
 
     known: the available tools; () for any.
     check_model: returns why a model is invalid, or "".
-    stem: the name of a plugin's type, whose front matter may have no name, and may list unknown tools.
+    stem: the name, if the front matter has none.
     within: the project of the file; None for the user's own.
-    problems: collects a sentence for each invalid hook.
+    problems: collects a sentence for each invalid hook, and for an unknown model.
     """
     head, body = split_front_matter(text)
     if not head:
@@ -59,8 +59,10 @@ def read_agent_type(
         table = read_front_matter(head)
         if problems is not None:
             problems += _unread_lists(table, source)
-        tools, without = _tools(table.get("tools"), known, lenient=bool(stem))
-        disallowed_tools, _ = _tools(table.get("disallowedTools"), known, lenient=bool(stem))
+        tools, without = _tools(table.get("tools"), known)
+        disallowed_tools, unknown = _tools(table.get("disallowedTools"), known)
+        if hint := next(filter(None, (_hint(name, known) for name in unknown)), ""):
+            raise AgentTypeError(f"disallowedTools: there is no tool named {', '.join(unknown)}{hint}")
     except (FrontMatterError, RuleError, AgentTypeError) as error:
         raise AgentTypeError(f"{source}: {error}") from None
     name, description = key_text(table, "name") or stem, key_text(table, "description")
@@ -69,10 +71,13 @@ def read_agent_type(
     if re.fullmatch(r"\w[\w.:-]*", name) is None:
         raise AgentTypeError(f"{source}: {name!r} is not a name of one word")
     if without and not tools:
-        raise AgentTypeError(f"{source}: none of its tools is available: {', '.join(without)}")
+        hint = _hint(without[0], known)
+        raise AgentTypeError(f"{source}: none of its tools is available: {', '.join(without)}{hint}")
     model = model_of(table)
     if model and (why := check_model(model)):
-        raise AgentTypeError(f"{source}: model {model}: {why}")
+        if problems is not None:
+            problems.append(f"{source}: model {model}: {why}; the model of the session is used")
+        model = ""
     hooks = front_matter_hooks(table, source, within, problems)
     plan = table.get("permissionMode") == "plan"
     return AgentType(name, description, body.strip(), tools, model, None, without, disallowed_tools, hooks, plan)
@@ -115,27 +120,29 @@ def agent_types_from(data: Mapping[str, Any], source: str, notes: list[str] | No
     return found
 
 
-def _tools(value: Any, known: Collection[str], *, lenient: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tools that the front matter lists, and separately those that only other programs have.
-
-    Raises AgentTypeError, RuleError.
-    """
+def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tools that the front matter lists, and separately those that are not here. Raises RuleError."""
     names = [tool_name(text.partition("(")[0]) for text in listed_items(value)]
     if names == ["*"]:
         return (), ()
+    meant = {name.lower(): name for name in known}
     found: list[str] = []
     without: list[str] = []
     for name in dict.fromkeys(names):
-        if not known or name in known or name.startswith("mcp__"):
+        if not known or name.startswith("mcp__"):
             found.append(name)
-        elif name in FOREIGN_TOOLS or lenient:
-            without.append(name)
+        elif name.lower() in meant:
+            found.append(meant[name.lower()])
         else:
-            import difflib  # only for an unknown name
+            without.append(name)
+    return tuple(dict.fromkeys(found)), tuple(without)
 
-            near = difflib.get_close_matches(name, known, 1)
-            raise AgentTypeError(f"there is no tool named {name}" + (f"; did you mean {near[0]}?" if near else ""))
-    return tuple(found), tuple(without)
+
+def _hint(name: str, known: Collection[str]) -> str:
+    import difflib  # only for an unknown name
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def builtin_agent_types() -> dict[str, AgentType]:
@@ -157,7 +164,7 @@ def find_agent_types(
                 continue  # not an agent type; `agent doctor` reports it
             try:
                 text = read_regular(path, MAX_BYTES, within).decode("utf-8", "replace")
-                kind = read_agent_type(text, path, known, check_model, within=within, problems=problems)
+                kind = read_agent_type(text, path, known, check_model, stem=stem, within=within, problems=problems)
                 kind = kind.replace(path=Path(path))
             except OSError as error:
                 problems.append(f"{path}: this agent type is skipped: {error.strerror or error}")

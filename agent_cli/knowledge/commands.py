@@ -28,7 +28,7 @@ with lazy_imports():
 FOLDERS = (".agent/commands", ".claude/commands")
 MAX_BYTES = 65_536
 MAX_DEPTH = 4
-MAX_ENTRIES = 500
+MAX_ENTRIES = 5_000
 _HEAD_BYTES = 4_096
 
 
@@ -88,7 +88,13 @@ def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolCont
     if text.startswith("/"):
         name, arguments = split_call(text)
         if name in commands:
-            return commands[name].expand(arguments, ctx)
+            expanded = commands[name].expand(arguments, ctx)
+            if "@" not in arguments or not ctx.user_types:
+                return expanded
+            more = tuple(template.mentioned_files(arguments, ctx, arguments, elsewhere=True))
+            if isinstance(expanded, ExpandedPrompt):
+                return expanded.replace(below=(*expanded.below, *more))
+            return "\n\n".join([expanded, *more])
     return template.with_files(text, ctx) if "@" in text else text
 
 
@@ -166,7 +172,10 @@ def entries_inside(folder: str, within: Path | None, problems: list[str] | None 
     problems = [] if problems is None else problems
     try:
         with os.scandir(folder if within is None else resolve_inside(folder, within)) as entries:
-            for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False):
+            for count, entry in enumerate(entries):
+                if count == MAX_ENTRIES:
+                    problems.append(f"{folder}: only {MAX_ENTRIES:,} of its entries are read")
+                    break
                 try:
                     if within is not None and entry.is_symlink():
                         found.append((entry.name, resolve_inside(f"{folder}/{entry.name}", within).is_dir()))

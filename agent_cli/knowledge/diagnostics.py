@@ -204,7 +204,9 @@ class ReportReader:
             return FileReport(path, f"not used: {wrong}", False)
         try:
             wrong_hooks: list[str] = []
-            kind = read_agent_type(text, "", self._tools, self._check_model, within=within, problems=wrong_hooks)
+            kind = read_agent_type(
+                text, "", self._tools, self._check_model, stem=Path(path).stem, within=within, problems=wrong_hooks
+            )
         except AgentTypeError as error:
             return FileReport(path, f"not used: {str(error).removeprefix(': ')}", False)
         notes = [*describe_unused("agent", table), *(why.removeprefix(": ") for why in wrong_hooks)]

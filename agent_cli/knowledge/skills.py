@@ -15,7 +15,6 @@ from pathlib import Path
 from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.hooks import PlainHooks, front_matter_hooks
 from agent_cli.knowledge.commands import (
-    MAX_ENTRIES,
     entries_inside,
     files_below,
     hint_of,
@@ -34,6 +33,7 @@ FOLDERS = (".agent/skills", ".claude/skills", ".agents/skills")
 SKILL_FILE = "SKILL.md"
 MAX_BYTES = 131_072
 MAX_LISTED_FILES = 100
+_MAX_ENTRIES = 500  # of a skill's folder
 _HEAD_BYTES = 16_384
 _MAX_DESCRIPTION_CHARS = 1_536
 
@@ -125,7 +125,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         problems.append(f"{path}: the skill is skipped: its front matter is invalid: {error}")
         return None
     description = " ".join(filter(None, (key_text(table, "description"), key_text(table, "when_to_use"))))
-    if "description" not in table:
+    if table.get("description") in (None, ""):
         description = description or _first_paragraph(body)
     if not description:
         problems.append(
@@ -155,7 +155,7 @@ def _folder_entries(folder: str) -> list[tuple[str, bool]]:
     """Return a folder's entries, sorted, each with True for a folder; a link to a folder does not count."""
     try:
         with os.scandir(folder) as entries:
-            listed = zip(entries, range(MAX_ENTRIES), strict=False)
+            listed = zip(entries, range(_MAX_ENTRIES), strict=False)
             return sorted((e.name, e.is_dir(follow_symlinks=False)) for e, _ in listed)
     except OSError:
         return []

@@ -3,10 +3,14 @@
 A file is mentioned as `@path`, `@path:10-40` or `@"a path with spaces"`. Only text files of the workspace that
 may be read without a question count; anything else after an @ stays plain text. A path is relative to the commands'
 working directory, or else to the folder where the session started, which is the user's.
+
+A file elsewhere (`@~/path`) counts if the user types it, if a command or skill of the user's own names it, or if a rule
+allows its reading. A prompt of -p or of another program may contain somebody else's text.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Callable, Iterator
@@ -38,15 +42,21 @@ _ATTACHED = r'^<file path="([^"\n]+)"(?: lines="([\d-]+)")?>\n(.*?)\n</file>$'
 _LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
-def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
+def mentioned_files(prompt: str, ctx: ToolContext, own: str = "", *, elsewhere: bool = False) -> Iterator[str]:
     """Yield a block of text for each mentioned file, truncated if it is long. Images are attached instead.
+
+    own: the part of the prompt that the user wrote, and in which files elsewhere count.
+    elsewhere: only those.
 
     What a block shows of a file counts as read once a message contains it: `ToolContext.mark_mentions_read`.
     """
     left = MAX_TOTAL_CHARS
     seen: set[str] = set()
+    named = set(_mentions(own))
     for mention in _mentions(prompt):
-        name, lines = _resolve_mention(mention, ctx)
+        name, lines = _resolve_mention(mention, ctx, named=mention in named)
+        if elsewhere and name and _resolve_mention(mention, ctx)[0]:
+            continue
         if not name or f"{name}{lines}" in seen:
             continue
         seen.add(f"{name}{lines}")
@@ -75,7 +85,7 @@ def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
     """Return the paths of images that a prompt mentions, for a model that accepts them."""
     if "image" not in ctx.input_modalities:
         return []
-    names = (_resolve_mention(mention, ctx)[0] for mention in _mentions(prompt))
+    names = (_resolve_mention(mention, ctx, named=ctx.user_types)[0] for mention in _mentions(prompt))
     return list(dict.fromkeys(name for name in names if name and _is_image(name)))
 
 
@@ -84,44 +94,49 @@ def _is_image(name: str) -> bool:
 
 
 def with_files(prompt: str, ctx: ToolContext) -> str:
-    """Return a prompt with the mentioned files appended."""
-    return "\n\n".join([prompt, *mentioned_files(prompt, ctx)])
+    """Return a message with the mentioned files appended."""
+    return "\n\n".join([prompt, *mentioned_files(prompt, ctx, prompt if ctx.user_types else "")])
 
 
 def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
     """Return mentions spelled like files (not like decorators or packages) that name no readable file."""
-    names = (m.rstrip(_PUNCTUATION) for m in _mentions(prompt) if not _resolve_mention(m, ctx)[0])
-    return [name for name in dict.fromkeys(names) if re.fullmatch(_FILE_LIKE, name)]
+    lacking = (m for m in _mentions(prompt) if not _resolve_mention(m, ctx, named=ctx.user_types)[0])
+    names = (mention.rstrip(_PUNCTUATION) for mention in lacking)
+    return [name for name in dict.fromkeys(names) if name.startswith("~/") or re.fullmatch(_FILE_LIKE, name)]
 
 
-def _resolve_mention(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
+def _resolve_mention(mention: str, ctx: ToolContext, *, named: bool = False) -> tuple[str, tuple[int, int] | None]:
     """Return the path of the file that a mention names ("" for none), and its lines, counted from 1."""
     for name in dict.fromkeys((mention, mention.rstrip(_PUNCTUATION))):
-        if path := _path(name, ctx):
+        if path := _path(name, ctx, named=named):
             return path, None
-        if (found := re.fullmatch(_LINES, name)) and (path := _path(found[1], ctx)):
+        if (found := re.fullmatch(_LINES, name)) and (path := _path(found[1], ctx, named=named)):
             first = max(int(found[2]), 1)
             return path, (first, max(int(found[3] or first), first))
     return "", None
 
 
-def _path(name: str, ctx: ToolContext) -> str:
+def _path(name: str, ctx: ToolContext, *, named: bool) -> str:
     """Return the name if it is a readable file's, else its path in the session's start folder; or "".
 
     The path carries its resolved form, which is what gets opened.
     """
+    if name.startswith("~/"):
+        name = os.path.expanduser(name)
     from_start = str(ctx.workspace.start / name)
-    return next((path for text in (name, from_start) if name and (path := _open_path(text, ctx))), "")
+    return next((path for text in (name, from_start) if name and (path := _open_path(text, ctx, named=named))), "")
 
 
-def _open_path(name: str, ctx: ToolContext) -> str:
+def _open_path(name: str, ctx: ToolContext, *, named: bool) -> str:
     """Return the resolved path of a readable file; "" for anything else."""
     try:
         found = ctx.workspace.resolved(name)
-        if not ctx.workspace.inside(found.path) or not stat.S_ISREG(files.lstat_resolved(found.path).st_mode):
+        if not stat.S_ISREG(files.lstat_resolved(found.path).st_mode):
             return ""
     except (ToolError, OSError):
         return ""
+    if not ctx.workspace.inside(found.path):
+        return found if ctx.reads_outside(found.path, named) else ""
     return found if ctx.readable is None or ctx.readable(found.path) else ""
 
 
@@ -179,9 +194,10 @@ def expand_body(
     for_session: they run for the rest of the session.
     """
     arguments = arguments.strip()
-    pieces = with_arguments(command_pieces(body.strip()), arguments)
-    words = " ".join(pieces[::2])
-    below = (*below, *mentioned_files(words, ctx))
+    written = command_pieces(body.strip())
+    pieces = with_arguments(written, arguments)
+    own = " ".join(written[::2]) if from_user else ""
+    below = (*below, *mentioned_files(" ".join(pieces[::2]), ctx, own))
     rules, _ = read_allowed(head.get("allowed-tools"))
     overrides = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", from_user, hooks, for_session)
     if len(pieces) == 1 and not overrides:

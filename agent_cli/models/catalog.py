@@ -277,7 +277,9 @@ def known_models(search: str = "", providers: Collection[str] = ()) -> list[Mode
 
 
 # Names that mean the newest Claude of a family, and what they mean if the catalog has none.
-SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
+SHORT_NAMES = {
+    "sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5", "fable": "claude-fable-5",
+}  # fmt: skip
 
 
 def expand_short_name(name: str) -> str:

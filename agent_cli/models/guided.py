@@ -45,11 +45,15 @@ ANSWER = "Answer"
 _MAX_THOUGHT_CHARS = 300
 # After so many steps that were to calculate, the model may answer without.
 _MAX_UNCALCULATED_STEPS = 3
+# Of everything: "do not change a.py" still lets the model change another file.
 _ASKS_FOR_NO_CHANGE = (
-    r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modif|touch|writ|creat)\w*|\bno (?:changes|edits)\b"
-    r"|\bread[- ]only\b"
+    r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modify|touch|writ)\w* "
+    r"(?:any(?:thing)?\b|(?:the |a )?(?:files?|code)\b)|\bno (?:changes|edits)\b|\bread[- ]only\b"
 )
-_ASKS_FOR_A_NUMBER = r"(?i)\b(?:how many|how much|coun(?:t|ting)|sum|total|average|mean|median|percentage?|largest|longest)\b"
+_ASKS_FOR_A_NUMBER = (
+    r"(?i)\b(?:how (?:many|much)|(?:what|which) number|calculate|coun(?:t|ting)|sum|total|average|mean|percentage?"
+    r"|largest|longest)\b"
+)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("?)', re.DOTALL)
 _TOOL = re.compile(r'"tool"\s*:\s*"([^"]*)"')
 

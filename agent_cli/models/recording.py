@@ -136,10 +136,14 @@ FORMAT, VERSION = "agent-recording", 1
 OPTIONS = ("model", "max_tokens", "temperature", "effort", "thinking_tokens", "tool_choice", "json_schema")
 _WORDS = r"(?<![\w.-])"
 _LINES: tuple[tuple[str, str], ...] = (
-    (r"(?m)^Date: \d{4}-\d\d-\d\d$", "Date: <date>"),
-    (r"(?m)^System: .*; commands run in bash$", "System: <system>; commands run in bash"),
+    (r"(?m)^(?:Date: |Today is )\d{4}-\d\d-\d\d\.?$", "Today is <date>."),
+    (r"(?m)^(?:System: |The system is ).*; commands run in bash\.?$", "The system is <system>; commands run in bash."),
     # The lines of changed files and commits that follow it have no common beginning.
-    (r"(?ms)^Git repository: .*?(?=^System: |^Date: |^Model: |\n\n|\Z)", "Git repository: <git>\n"),
+    (
+        r"(?ms)^(?:Git repository: |The git repository is |There is (?:a|no) git repository)"
+        r".*?(?=^System: |^Date: |^Model: |^The system is |^Today is |^The model is |\n\n|\Z)",
+        "The git repository is <git>.\n",
+    ),
 )
 _PLACES: tuple[tuple[str, str], ...] = (
     (r"\b\d+(?:\.\d+)? ?(?:ms|s)\b(?=[\],;)]|$)", "<time>"),

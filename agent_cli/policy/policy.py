@@ -253,6 +253,15 @@ class Policy:
             self._filter, self._filter_rules = SearchFilter(self._matcher(), self._workspace), [*self._rules]
         return self._filter(path)
 
+    def may_mention(self, path: Path, named: bool) -> bool:
+        """Return True if a message may contain a file outside the workspace: a rule allows its reading, or the user
+        named it and only its place speaks against that.
+        """
+        decision = self.decide("", [Effect("read", str(path))])
+        if decision.level is Level.ALLOW:
+            return named or decision.by == "rule"
+        return named and decision.level is Level.ASK and decision.by == "default" and not decision.final
+
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """Return the strictest decision over all effects of a call.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,13 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_tools.sandbox import profile
 
+# Of ~/.claude: what is no secret is CLAUDE.md, and the folders that are not these, such as those of toolkits. Claude
+# Code keeps there what happened in sessions, and who is logged in.
+CLAUDE_FOLDER = ".claude"
+_CLAUDE_STATE = frozenset(
+    "backups cache daemon debug downloads file-history history ide image-cache jobs local logs paste-cache plans "
+    "projects session-env sessions shell-snapshots statsig tasks teams telemetry todos uploads usage-data".split()
+)
 _ELSEWHERE = (
     r"(?:/var)?/run/secrets/.*|/etc/ssh/\w+_key|.*/agent/(?:serve|mcp-logins|keys)/.*"
     r"|/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem)"
@@ -24,7 +32,30 @@ def in_secret_place(path: Path, home: Path) -> bool:
     if re.fullmatch(_ELSEWHERE, text) or f"{text}/".startswith(places):
         return True
     start = f"{home}/"
-    return len(start) > 2 and text.startswith(start) and f"{text.removeprefix(start)}/".startswith(below_home)
+    if len(start) <= 2 or not text.startswith(start):
+        return False
+    below = text.removeprefix(start)
+    return f"{below}/".startswith(below_home) and not _is_open_claude(below.split("/"), path)
+
+
+def _is_open_claude(parts: list[str], path: Path) -> bool:
+    """Return True for what holds no secrets in ~/.claude, by the parts of a path below the home folder."""
+    if parts[0] != CLAUDE_FOLDER or len(parts) < 2 or parts[1].startswith(".") or parts[1] in _CLAUDE_STATE:
+        return False
+    return parts[1] == "CLAUDE.md" or len(parts) > 2 or path.is_dir()
+
+
+def open_claude_folders(home: Path | None) -> list[Path]:
+    """Return the folders of ~/.claude that hold no secrets."""
+    if home is None:
+        return []
+    try:
+        with os.scandir(home / CLAUDE_FOLDER) as entries:
+            names = [e.name for e in entries if e.is_dir()]
+    except OSError:
+        return []
+    folder = home / CLAUDE_FOLDER
+    return [folder / name for name in names if _is_open_claude([CLAUDE_FOLDER, name], folder / name)]
 
 
 def secret_place_below(folder: Path, home: Path) -> str:

@@ -132,7 +132,7 @@ def same_prompt(work: Path) -> bool:
     flag = "--exclude-dynamic-system-prompt-sections"
     one, two = (run(work, f"-C {folder} -p hi {flag}") for folder in (".", "deep"))
     kept = run(work, f"-p hi {flag} --system-prompt-snapshot on")
-    told = [f"Working directory: {run.work / part}" in run.sent for run, part in ((one, ""), (two, "deep"))]
+    told = [f"You work in {run.work / part}" in run.sent for run, part in ((one, ""), (two, "deep"))]
     return all(told) and one.system == two.system == kept.system and str(work) not in one.system
 
 

@@ -67,7 +67,7 @@ def test_a_session_of_a_moved_folder_goes_on_as_a_copy(work: Path) -> None:
     (copy,) = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert (copy["messages"], copy["root"], copy["first_message"]) == (5, str(work), "begin")
     exported = json.loads(agent(["sessions", "export", "-f", "json"], work).stdout)
-    assert f"Working directory: {work}" in exported["header"]["system"]
+    assert f"You work in {work}." in exported["header"]["system"]
     assert exported["header"]["forked_from"] == found
 
 

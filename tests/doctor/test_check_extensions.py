@@ -69,7 +69,7 @@ def test_each_file_is_reported_with_what_of_it_is_not_used(tmp_path: Path) -> No
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",
         ".claude/agents/a.md": "agent type a (color: agent types have no colours here; "
         "tools that are not here: TaskCreate)",
-        ".claude/agents/b.md": "not used: there is no tool named Raed; did you mean Read?",
+        ".claude/agents/b.md": "not used: none of its tools is available: Raed; did you mean Read?",
         ".claude/output-styles/x.md": "output styles, for the setting output_style",
         ".claude/whatever.txt": "not used: nothing reads it",
         ".claude/rules/style.md": "memory, which has a separate line",

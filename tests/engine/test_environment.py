@@ -25,14 +25,14 @@ from tests.support.turns import World
 
 SYSTEM = """You are a test.
 # Environment
-Working directory: /w
-Git repository: on old; when the session began (run git status for now): working tree clean
-Last commits then:
+You work in /w.
+The git repository is on old. When the session began, its working tree was clean (git status shows it now).
+The last commits then were:
 1234567 Long ago
-System: Linux 6; commands run in bash
-Date: 2020-01-01
-Model: m
-Permission mode at the start: default: reading is free; the user approves changes and most commands"""
+The system is Linux 6; commands run in bash.
+Today is 2020-01-01.
+The model is m.
+The permission mode at the start is default: reading is free; the user approves changes and most commands."""
 
 
 @pytest.fixture
@@ -59,6 +59,7 @@ def changes(world: World) -> list[str]:
 
 def elsewhere(work: Path) -> None:
     git(work, "checkout", "-q", "-b", "other")
+    (work / "a.py").write_text("a = 2\n")
     (work / "b.py").write_text("b = 1\n")
     git(work, "add", ".")
     git(work, "commit", "-m", "second thoughts")
@@ -104,12 +105,12 @@ def during(world: World, number: int, act: Callable[[], Any]) -> None:
 def test_a_branch_that_others_change_is_told_before_the_next_request(work: Path) -> None:
     replies = [{"calls": [call("Read", file_path="a.py")]}, {"calls": [call("LS", path=".")]}, {"text": "Done."}]
     world = World(work, replies, environment=environment_of(work))
-    during(world, 1, lambda: elsewhere(work))
+    during(world, 2, lambda: elsewhere(work))
     world.turn()
     [told] = changes(world)
     assert "Branch: other (it was main)\nLast commit: " in told and "second thoughts" in told
-    assert "Status: 1 changed file:\n?? c.py" in told
-    assert world.history.index(UserMessage(told)) == 3, "after the result of the first call"
+    assert "1 changed file:\n?? c.py\nChanged since you saw them: a.py. Read them again" in told
+    assert world.history.index(UserMessage(told)) == 5, "after the result of the second call"
 
 
 def test_what_the_model_does_itself_is_no_news(work: Path) -> None:
@@ -143,9 +144,11 @@ def test_a_sub_agent_gets_the_state_of_now(work: Path) -> None:
     world, models = story(work, parent, [{"text": "Seen."}], mode="acceptEdits", environment=environment_of(work))
     world.turn(system=SYSTEM)
     system = models.nested.requests[0].system
-    assert "Git repository: on other; 1 changed file:\n?? c.py\nLast commits:\n" in system
-    assert "second thoughts\n" in system and "first\nSystem: Linux 6; commands run in bash\nDate: 20" in system
-    assert "Permission mode: acceptEdits: edits in the workspace are made at once" in system
+    assert "The git repository is on other. It has 1 changed file:\n?? c.py\nThe last commits are:\n" in system
+    assert (
+        "second thoughts\n" in system and "first\nThe system is Linux 6; commands run in bash.\nToday is 20" in system
+    )
+    assert "The permission mode is acceptEdits: edits in the workspace are made at once" in system
     assert not re.search("Long ago|2020|when the session began|at the start", system)
 
 
@@ -154,16 +157,19 @@ def test_a_compaction_restates_how_things_stand(work: Path) -> None:
         (work / f"f{number}.txt").write_text(f"file {number} has this line\n" * 110)
 
     def answer(number: int, request: Any) -> dict[str, Any]:
+        if number == 1:
+            (work / "f0.txt").write_text("something else\n")
         return {"calls": [call("Read", file_path=f"f{number}.txt")]} if number < 9 else {"text": "Done."}
 
     world = World(work, [], environment=environment_of(work))
     world.deps = world.deps.replace(client=NarrowModel(answer, 8_000))
     world.turn("Read all nine.", context_window=8_000)
     head = next(event.head[0].text for event in world.of(Compacted) if event.head)
-    now = "Git repository: on main; 9 changed files:\n?? f0.txt"
+    now = "The git repository is on main. It has 9 changed files:\n?? f0.txt"
     assert (
         re.search(rf"<session_change>\nDate: 20\S+\n{re.escape(now)}", head) and " first\nPermission mode now:" in head
     )
+    assert "Changed since you saw them: f0.txt. Read" in head
 
 
 def test_model_and_mode_that_the_user_chooses_are_told_in_one_message(tmp_path: Path) -> None:
@@ -176,3 +182,16 @@ def test_model_and_mode_that_the_user_chooses_are_told_in_one_message(tmp_path: 
     edits = "edits in the workspace are made at once; the user approves most commands"
     told = f"The model is now openai/z.\nPermission mode now: acceptEdits: {edits}"
     assert texts == [f"<session_change>\n{told}\n</session_change>", "hello", "more"]
+
+
+def test_what_was_shown_in_the_part_that_the_user_took_back_is_not_known(work: Path) -> None:
+    os.utime(work / "a.py", (1_700_000_000, 1_700_000_000))
+    look = Call("Grep", {"pattern": "a", "path": "a.py", "output_mode": "content"})
+    edit = Call("Edit", {"file_path": "a.py", "old_string": "a = 1", "new_string": "a = 2"})
+    replies = [Reply(calls=(look,)), Reply(text="Seen."), Reply(calls=(edit,)), Reply(text="Done.")]
+    with ModelServer(replies) as server:
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        args = ["--plain", "--model", "openai/x", "--permission-mode", "acceptEdits"]
+        done = agent(args, work, keys, stdin="look\n/rewind\n1\n2\nmend it\n")
+        assert done.returncode == 0, done.stderr
+        assert "was not read in this conversation" in str(server.requests[-1].body["messages"][-1])

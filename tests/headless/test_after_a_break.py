@@ -132,7 +132,7 @@ def test_all_is_told_in_one_message_with_what_changed_in_the_files(work: Path) -
         edit(work / name, text)
     run(work, "-c", "--permission-mode", "acceptEdits", "and?", replies=[{"text": "ok"}])
     text = told(work)
-    assert "Branch: other (it was main)\nLast commit: " in text and "Status: 2 changed files:\n M a.py\n M b.py" in text
+    assert "Branch: other (it was main)\nLast commit: " in text and "It has 2 changed files:\n M a.py\n M b.py" in text
     assert "a.py (+1 -1):\n@@ -1 +1 @@\n-a.py = 1\n+a = 5\n" in text
     assert "b.py (+1 -0):\n@@ -1 +1,2 @@\n b.py = 2\n+more = 1\n" in text
     assert "\nPermission mode now: acceptEdits: " in text

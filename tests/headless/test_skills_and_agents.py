@@ -118,11 +118,9 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
 @pytest.mark.parametrize(
     ("head", "why"),
     [
-        ("name: x\ntools: Grap", "there is no tool named Grap; did you mean Grep?"),
+        ("name: x\ntools: Grap", "none of its tools is available: Grap; did you mean Grep?"),
         ("name: x\ndisallowedTools: Bsh", "there is no tool named Bsh; did you mean Bash?"),
-        ("name: x\nmodel: nobody/none", "model nobody/none: unknown provider 'nobody'"),
         ("name: x\ntools: TaskCreate", "none of its tools is available: TaskCreate"),
-        ("description: no name", "a name and a prompt are needed"),
         ("name: two words", "'two words' is not a name of one word"),
         ("name: [", "'[' is not a name of one word"),
         ("name: x\ncolor: [", "line 4"),
@@ -202,3 +200,21 @@ def test_a_sub_agent_whose_model_is_not_available_says_which_model_answers(work:
     done = agent(["-p", "--model", script(work.parent / "s.toml", [{"calls": [task]}, {"text": "Ok."}]), "go"], work)
     warning = next(line for line in done.stderr.splitlines() if "The sub-agent critic asks for the model" in line)
     assert warning.endswith("The model of this session answers instead.")
+
+
+def test_skills_that_do_not_fit_into_the_list_are_found_by_a_search(work: Path) -> None:
+    for number in range(900):
+        skill(home_of(work), f"skill-number-{number}", description=f"Helps with matter {number}.")
+    skill(home_of(work), "zz-invoices", description="Splits invoices of suppliers into positions.")
+    find = {"calls": [call("ToolSearch", query="split an invoice")]}
+    use = {"calls": [call("Skill", skill="zz-invoices")], "expect": "zz-invoices: Splits invoices"}
+    model = script(work.parent / "s.toml", [find, use, {"text": "Done.", "expect": "Do it well."}])
+    done = agent(["-p", "x", "--model", model], work)
+    assert (done.returncode, done.stdout) == (0, "Done.\n") and "skipped" not in done.stderr
+    with ModelServer([Reply(text="Ok.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        agent(["-p", "x", "--model", "openai/gpt-test"], work, env)
+    tools = [tool["function"] for tool in server.requests[0].body["tools"]]
+    (listed,) = (tool["description"] for tool in tools if tool["name"] == "Skill")
+    shown = listed.count("skill-number-")
+    assert shown < 900 and f"and {901 - shown} more, which a search for tools finds" in listed

@@ -31,7 +31,7 @@ def test_its_prompt_lists_the_folder_and_names_no_tool_that_is_not_offered(work:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
         agent(["-p", "--model", "openai/x", "hi"], work, env)
     prompt = server.bodies[0]["messages"][0]["content"]
-    assert "Its files:\n  a.txt\n  .git/ ...\n  src/\n    b.py\nGit repository" in prompt, prompt
+    assert "Its files:\n  a.txt\n  .git/ ...\n  src/\n    b.py\nThere is a git repository" in prompt, prompt
     assert not {"LS", "Glob"} & set(prompt.replace(",", " ").split())
 
 

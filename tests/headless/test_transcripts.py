@@ -192,3 +192,57 @@ def test_removing_a_session_removes_the_transcript_beside_it(work: Path, home: P
     done = agent(["sessions", "rm", "--yes", folder.stem], work)
     assert done.returncode == 0, done.stderr
     assert not folder.exists()
+
+
+def test_a_run_has_a_transcript_where_programs_read_them(work: Path, home: Path) -> None:
+    (home / ".claude/projects").mkdir(parents=True)
+    run(work, [bash("echo hi"), *WORDS], "hello")
+    [path] = (home / ".claude/projects").rglob("*.jsonl")
+    lines = entries_of(path)
+    assert visible_lines(lines)[0] == "user: hello" and visible_lines(lines)[-1] == "assistant: One."
+    assert all("usage" in line["message"] for line in lines if line["type"] == "assistant")
+    run(work, WORDS, "again", "--bare")
+    run(work, WORDS, "again", "--settings", 'transcript = "off"')
+    assert list((home / ".claude/projects").rglob("*.jsonl")) == [path]
+    assert agent(["sessions", "rm", "--yes", path.stem], work).returncode == 0
+    assert not path.exists() and not list(home.rglob("*.elsewhere"))
+
+
+def test_the_folder_of_claude_code_may_be_elsewhere(work: Path, home: Path) -> None:
+    (work.parent / "logs/projects").mkdir(parents=True)
+    run(work, WORDS, "hello", CLAUDE_CONFIG_DIR=str(work.parent / "logs"))
+    assert len(list((work.parent / "logs/projects").rglob("*.jsonl"))) == 1
+
+
+def test_a_transcript_of_claude_code_stays_when_the_session_that_continued_it_is_removed(
+    work: Path, home: Path
+) -> None:
+    (home / ".claude/projects").mkdir(parents=True)
+    run(work, WORDS, "hello")
+    [path] = (home / ".claude/projects").rglob("*.jsonl")
+    theirs = path.read_text()
+    assert agent(["sessions", "rm", "--yes", path.stem], work).returncode == 0
+    path.write_text(theirs)
+    run(work, [*WORDS, *WORDS], "go on", "--resume", path.stem)
+    assert agent(["sessions", "rm", "--yes", path.stem], work).returncode == 0
+    assert path.exists()
+
+
+def test_a_session_whose_transcript_its_host_deleted_is_deleted(work: Path, home: Path) -> None:
+    """The Agent SDK deletes a session by removing its transcript."""
+    frame = json.dumps({"type": "user", "message": {"role": "user", "content": "hello"}}) + "\n"
+    host = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    model = ["--model", script(work.parent / "script.toml", [*WORDS, *WORDS])]
+    for how in ("resumed", "another"):
+        assert agent([*host, *model], work, stdin=frame).returncode == 0
+        [path] = (home / ".claude/projects").rglob("*.jsonl")
+        path.unlink()
+        if how == "resumed":
+            done = agent([*host, *model, "--resume", path.stem], work, stdin=frame)
+            assert done.returncode != 0 and "was deleted" in done.stdout + done.stderr
+        else:
+            assert agent([*host, *model], work, stdin=frame).returncode == 0
+            [new] = (home / ".claude/projects").rglob("*.jsonl")
+            new.unlink()
+        assert path.stem not in agent(["sessions", "list"], work).stdout
+        assert not list(home.rglob(f"{path.stem}*"))

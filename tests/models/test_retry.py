@@ -154,3 +154,36 @@ def test_the_real_wait_ends_with_the_token() -> None:
     cancel.cancel()
     with pytest.raises(CancelledError):
         next(stream)
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "overloaded"])
+def test_a_user_who_watches_waits_ten_minutes_for_a_busy_provider_with_growing_pauses(kind: str) -> None:
+    sleeper = Sleeper()
+    client = RetryingClient(Script(*[[refused(kind)]] * 40), sleep=sleeper, random=lambda: 0.0)
+    with pytest.raises(ModelError):
+        list(client.stream(REQUEST.replace(patience=600.0), CancelToken()))
+    assert sleeper.waits[:7] == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0] and sum(sleeper.waits) == 600.0
+
+
+def test_a_pause_that_a_busy_provider_asks_for_may_be_as_long_as_the_user_waits() -> None:
+    sleeper = Sleeper()
+    client = RetryingClient(Script([refused(after=300.0)], GOOD), sleep=sleeper)
+    found = list(client.stream(REQUEST.replace(patience=600.0), CancelToken()))
+    assert sleeper.waits == [300.0] and found[1:] == GOOD
+    assert isinstance(found[0], Notice) and "trying again in 300 s (1)" in found[0].text
+    with pytest.raises(ModelError, match="asks to wait 700 s"):
+        list(RetryingClient(Script([refused(after=700.0)])).stream(REQUEST.replace(patience=600.0), CancelToken()))
+
+
+def test_a_failed_connection_is_retried_no_longer_than_without_a_user() -> None:
+    sleeper = Sleeper()
+    client = RetryingClient(Script(*[[refused("network")]] * 9), sleep=sleeper)
+    with pytest.raises(ModelError):
+        list(client.stream(REQUEST.replace(patience=600.0), CancelToken()))
+    assert len(sleeper.waits) == 5
+
+
+def test_a_pause_for_a_busy_provider_is_ended_by_an_interrupt() -> None:
+    client = RetryingClient(Script(*[[refused("overloaded")]] * 9), sleep=Sleeper(cancel_in=7))
+    with pytest.raises(CancelledError):
+        list(client.stream(REQUEST.replace(patience=600.0), CancelToken()))

@@ -233,12 +233,12 @@ def _jobs(room: Room) -> Iterator[Drawn]:
     args = ["--allowedTools", "Bash(sleep:*)", "--", "Serve the pages."]
     with room.program("--model", room.model(replies), *args) as screen:
         _at_rest(screen, "It is running.", "\n✓ ")
-        before = screen.visible().count("sleep 300")
         screen.line("/jobs")
-        screen.until(lambda: screen.visible().count("sleep 300") > before or "b1" in screen.visible(), "the job")
+        screen.wait("❯ ● b1")
         yield screen
         # The job ends with the session, and not when this is killed.
-        screen.type("\x1b")
+        screen.type("q")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
         screen.leave()
 
 
@@ -252,6 +252,45 @@ def _resume(room: Room) -> Iterator[Drawn]:
         screen.wait("Two lines.")
         screen.ready()
         yield screen
+
+
+READS = [call("Read", file_path=name) for name in ("slug.py", "titles.py", "pages.py", "slug.py", "gone.py")]
+SEARCHES = [call("Grep", pattern="slug"), call("Glob", pattern="*.py"), call("LS", path=".")]
+TRANSCRIPT = [
+    {"text": "A plan first.", "calls": [call("TodoWrite", todos=TODOS)]},
+    {"calls": READS},
+    {"calls": SEARCHES},
+    {"thinking": "Each space becomes a dash.", "calls": [call("Read", file_path="titles.py")]},
+    {"text": "Splitting at runs of spaces repairs it.", "calls": EDIT["calls"]},
+    bash("seq 4", description="Count"),
+    bash("seq 400; exit 3", description="Count and fail"),
+    {"calls": [call("Reed", file_path="slug.py")]},
+    {"calls": [call("TodoWrite", todos=[{**step, "status": "completed"} for step in TODOS])]},
+    {"text": "Done: runs of spaces are one dash now."},
+]
+
+
+def _transcript(room: Room) -> Iterator[Drawn]:
+    """A turn with calls of every kind."""
+    for name in ("titles.py", "pages.py"):
+        (room.project / name).write_text(CODE)
+    args = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash(seq:*),Bash(exit:*)"]
+    with room.program("--model", room.model(TRANSCRIPT), *args, "--", "Repair the titles.") as screen:
+        _at_rest(screen, "Done: runs of spaces", "\n✓ ")
+        yield screen
+
+
+def _view(keys: str, words: str) -> Play:
+    """The scene of a view, opened by a command or a key after a turn."""
+
+    def play(room: Room) -> Iterator[Drawn]:
+        for screen in _transcript(room):
+            screen.line(keys) if keys.startswith("/") else screen.type(keys)
+            screen.wait(words)
+            screen.rest()
+            yield screen
+
+    return play
 
 
 def _leaving(room: Room) -> Iterator[Drawn]:
@@ -279,6 +318,35 @@ def _typed(text: str, words: str) -> Play:
     return play
 
 
+def _pressed(play: Play, *keys: tuple[str, str]) -> Play:
+    """A scene after keys, each with what must be seen then."""
+
+    def pressed(room: Room) -> Iterator[Drawn]:
+        scene = play(room)
+        screen = next(scene)
+        for key, words in keys:
+            screen.rest()
+            screen.type(key)
+            screen.until(lambda words=words: words in screen.visible(), repr(words))  # type: ignore[misc]
+        yield screen
+        next(scene, None)
+
+    return pressed
+
+
+def _trust(room: Room) -> Iterator[Drawn]:
+    (room.project / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    with room.program("--model", room.model([])) as screen:
+        screen.wait("Trust this folder?")
+        yield screen
+
+
+def _trusted(room: Room) -> Iterator[Drawn]:
+    (room.project / "AGENTS.md").write_text("Use tabs.\n")
+    yield from _pressed(_trust, ("y", "asks before"))(room)
+
+
+FILES = {"calls": [call("Write", file_path=f"n{n}.py", content=f"x = {n}\n") for n in range(3)]}
 QUESTIONS = [{
     "question": "Which separator should titles have?",
     "options": [
@@ -329,12 +397,34 @@ SCENES = (
         ("Which separator should titles have?",),
         ("Dash", "Underscore", "None"),
     ),
+    Scene("explained", _pressed(_turn([RUN_TESTS]), ("?", "asked, as")), (), ("asked, as",), (YES, NO)),
+    Scene("draft", _pressed(_turn([RUN_TESTS]), ("wait", "> wait")), (), ("> wait", SHORT_COMMAND), (YES, NO)),
+    Scene("reply", _pressed(_turn([RUN_TESTS]), ("r", "no, because>")), (), (SHORT_COMMAND,), (YES, NO)),
+    Scene("one_of_three", _turn([FILES]), (), ("1 of 3", "Create n0.py?"), (YES, NO)),
+    Scene("together", _pressed(_turn([FILES]), ("t", "Allow all 3?")), (), ("Allow all 3?",), (YES, NO)),
+    Scene("trust", _trust, (), ("Trust this folder?",), (YES, NO)),
+    Scene("trusted", _trusted, (), ("AGENTS.md",)),
     Scene("answer", _answer, (ANSWER,), code=True),
     Scene("allowed", _allowed, (str(EDIT["text"]), "Done: runs of spaces are one dash now.")),
     Scene("streaming", _streaming, (ANSWER,), ("docs, please", "a draft"), code=True),
     Scene("subagents", _subagents, (), (CALLERS, TESTS)),
     Scene("jobs", _jobs, ("It is running.",), ("sleep 300",)),
     Scene("resume", _resume, (ANSWER,), ("Two lines.",), code=True),
+    Scene("transcript", _transcript, (), ("Done: runs of spaces are one dash now.",)),
+    *(
+        Scene(f"view_{name}", _view(keys, words))
+        for name, keys, words in (
+            ("help", "/help", "/status"),
+            ("config", "/config", "changed"),
+            ("context", "/context", "conversation"),
+            ("cost", "/cost", "session:"),
+            ("diff", "/diff", "slug.py"),
+            ("permissions", "/permissions", "mode:"),
+            ("memory", "/memory", "AGENTS.md"),
+            ("rewind", "/rewind", "Repair the titles."),
+            ("calls", "\x0f", "Transcript"),
+        )
+    ),
     Scene("leaving", _leaving),
     Scene("error", _error, ("openai refused the key: Incorrect API key provided.",)),
     Scene("menu", _typed("/", "/")),

@@ -210,8 +210,8 @@ def test_openrouter_by_the_browser_at_the_first_start(work: Path) -> None:
         # To the program this is an address elsewhere: what answers on this machine needs no key.
         env = {"OPENROUTER_API_BASE": f"http://0.0.0.0:{provider.port}/api/v1", "BROWSER": str(browser)}
         with Drawn([], work, **env) as screen:
-            screen.wait("1. Sign in to OpenRouter")
-            screen.wait("Enter to cancel]")
+            screen.wait("Sign in to OpenRouter")
+            screen.wait("type to filter")
             screen.line("1")
             screen.wait("Sign in to openrouter in the browser that opens, or here:")
             eventually(opened.exists)

@@ -88,7 +88,7 @@ def test_gates_and_commands_in_prompts_in_the_application(work: Path) -> None:
     with Drawn(["--model", script(work.parent / "s.toml", replies)], work) as screen:
         screen.ready()
         screen.line("/make")
-        screen.wait("Enter choose")
+        screen.wait("❯ y  Yes")
         screen.rest()
         screen.type("y")
         screen.wait("done: step 1")
@@ -97,7 +97,7 @@ def test_gates_and_commands_in_prompts_in_the_application(work: Path) -> None:
         screen.type("r")
         screen.wait("change>")
         screen.line("louder please")
-        screen.wait("→ changes requested: louder please")
+        screen.wait("→ change it: louder please")
         screen.wait("Yes, continue")
         screen.rest()
         screen.type("y")

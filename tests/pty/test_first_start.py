@@ -15,11 +15,10 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
     keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
     with Drawn([], work, rows=90, **keys) as screen:
         screen.wait("Which model?")
-        screen.wait("Enter to decide later]")
+        screen.wait("type to filter")
         screen.line("openai")
         screen.wait("saved as `model`")
-        screen.ready()
-        screen.wait("· openai/")
+        screen.wait("asks before changes (Shift-Tab) · openai/")
         screen.line("/status")
         screen.wait(f"settings   {work.parent / 'home' / '.agentrc'}")
         screen.line("/doctor")
@@ -29,8 +28,7 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
     kept = (work.parent / "home" / ".agentrc").read_text()
     assert kept.startswith('model = "openai/')
     with Drawn([], work, **keys) as screen:
-        screen.ready()
-        screen.wait("· openai/")
+        screen.wait("asks before changes (Shift-Tab) · openai/")
         assert "Which model?" not in screen.text()
         screen.leave()
 
@@ -55,30 +53,27 @@ def test_the_first_approval_says_once_what_the_sandbox_and_trust_mean(work: Path
 def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path, task: str) -> None:
     keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
     with Drawn([], work, **keys) as screen:
-        screen.wait("Enter to decide later]")
+        screen.wait("type to filter")
         screen.line(task)
-        screen.wait("is the draft of your next message now")
+        screen.wait(f"queued: {task}")
         screen.line("openai")
         screen.wait("saved as `model`")
-        screen.ready()
         screen.until(lambda: task in screen.input_line(), "the draft")
         screen.type("\x15")
         screen.leave()
 
 
-@pytest.mark.parametrize("task", ["refactor", "y then"])
+@pytest.mark.parametrize("task", ["refactor", "please, y then n"])
 def test_a_task_typed_at_the_question_of_trust_is_kept(work: Path, task: str) -> None:
     (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
     with Drawn([], work, ANTHROPIC_API_KEY="sk-ant-none") as screen:
         screen.wait("Trust this folder?")
         screen.rest()
         screen.line(task)
-        screen.wait("is the draft of your next message now")
+        screen.wait(f"queued: {task}")
         screen.rest()
-        screen.line("yes please")
-        screen.wait("Answer y or n.")
-        screen.line("y")
-        screen.ready()
+        screen.type("y")
+        screen.wait("? Trust this folder? → yes")
         screen.until(lambda: screen.input_line() == f"> {task}", "the draft")
         screen.type("\x03")
         screen.leave()
@@ -90,18 +85,19 @@ def test_a_line_of_a_pasted_task_does_not_answer_the_question_of_trust(work: Pat
         screen.wait("Trust this folder?")
         screen.rest()
         screen.type("please do this now\ry\rand then y")
-        screen.wait("is the draft of your next message now")
-        screen.wait("[y/N] please do this now")
-        screen.line("n")
+        screen.wait("> please do this now")
+        assert "→" not in screen.text()
+        screen.type("\x1b")
+        screen.wait("Esc no")
+        screen.type("\x1b")
         screen.wait("Not trusted")
-        screen.ready()
         screen.wait("> please do this now")
         screen.until(lambda: screen.input_line().strip() == "and then y", "the last line of the draft")
         screen.type("\x03")
         screen.leave()
 
 
-@pytest.mark.parametrize(("answer", "unasked"), [("1", True), ("2", False), ("3", False), ("", None)])
+@pytest.mark.parametrize(("answer", "unasked"), [("1\r", True), ("2\r", False), ("3\r", False), ("\x1b", None)])
 def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, unasked: bool | None) -> None:
     if reason := missing("bubblewrap"):
         pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
@@ -113,15 +109,16 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
     (work.parent / "home/private.txt").write_text("x")
     with Drawn(["--model", model], work, AGENT_SANDBOX_MODE="auto") as screen:
         screen.wait("How should commands run?")
-        screen.wait("Enter to decide later]")
-        screen.line("7")
-        screen.wait("7 fits none of them.")
-        screen.line(answer)
-        screen.ready()
+        screen.wait("type to filter")
+        screen.type("7")
+        screen.wait("no match")
+        screen.type("\x7f")
+        screen.gone("no match")
+        screen.type(answer)
         screen.wait("commands run in the sandbox" if unasked else "changes need your approval")
         screen.line("go")
         if not unasked:
-            screen.wait("Enter choose")
+            screen.wait("Run this command?")
             screen.rest()
             screen.type("y")
         screen.wait("Done.")
@@ -130,7 +127,9 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.line("/permissions")
         screen.wait("There are no rules.")
         assert ("Commands run in the sandbox without a question" in screen.text()) is (unasked is True)
-        assert ("Commands that only read run in the sandbox" in screen.text()) is (answer == "2")
+        assert ("Commands that only read run in the sandbox" in screen.text()) is (answer == "2\r")
+        screen.type("q")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
         screen.line("/config sandbox.auto_allow false")
         screen.wait("sandbox.auto_allow = false, saved in ~/.agentrc")
         screen.leave()
@@ -145,10 +144,10 @@ def test_without_a_model_the_first_start_asks_only_for_one(work: Path) -> None:
         pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
     with Drawn([], work, AGENT_SANDBOX_MODE="auto") as screen:
         screen.wait("connect a model?")
-        screen.wait("Enter to cancel]")
+        screen.wait("type to filter")
         screen.line("sk-ant-api03-0123456789abcdefghij0123456789")
         screen.wait("That looks like an API key, so it was dropped.")
-        screen.line("")
+        screen.type("\x1b")
         screen.wait("see it work: agent demo.")
         assert "How should commands run?" not in screen.text()
 

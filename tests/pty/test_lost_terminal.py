@@ -14,8 +14,8 @@ from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 
 ENDS = ("kill", "hang_up")
-# The title of the question about a command, the same on the screen and in lines.
-ASKED = "Run a command"
+# The title of the question about a command, in lines and on the screen.
+ASKED, DRAWN = "Run a command", "Run this command?"
 FIRST = {"text": "First.", "calls": [call("Read", file_path="a.txt"), call("Bash", command="echo one >> log")]}
 PLAN = {"calls": [call("ExitPlanMode", plan="Look, and change it.")]}
 QUESTION = {
@@ -50,7 +50,7 @@ def lose_in_lines(work: Path, how: str, asked: str, *args: str, **env: str) -> N
 def lose_drawn(work: Path, how: str, asked: str, *args: str, **env: str) -> None:
     """Begin in the application, and lose the terminal when `asked` is on it."""
     with Drawn([*args, "please"], work, **env) as screen:
-        screen.wait(asked)
+        screen.wait(DRAWN if asked == ASKED else asked)
         getattr(screen, how)()
 
 
@@ -89,7 +89,7 @@ def test_it_is_asked_again_in_the_application(work: Path, how: str) -> None:
     model = script(work / "s.toml", [FIRST, {"text": "Both done.", "expect": "exit code 0"}])
     lose_drawn(work, how, ASKED, "--model", model)
     with Drawn(["--model", model, "-c"], work) as screen:
-        screen.wait(ASKED)
+        screen.wait(DRAWN)
         screen.wait("  echo one >> log\n")
         screen.rest()
         screen.type("y")

@@ -17,7 +17,7 @@ def test_a_memory_file_is_picked_edited_and_reported(work: Path) -> None:
     with Drawn(["--model", model], work, EDITOR=str(editor)) as screen:
         screen.ready()
         screen.line("/memory")
-        screen.wait("Which one do you want to change?")
+        screen.wait("Enter edit")
         screen.wait("~/.agent/AGENTS.md")
         screen.rest()
         screen.type("\r")
@@ -55,22 +55,16 @@ def test_a_note_is_taken_in_the_application_too(work: Path) -> None:
     assert (work / "AGENTS.md").read_text() == "## Notes\n\n- use tabs\n"
 
 
-def test_memory_is_paged_only_where_the_screen_is_too_small_and_steers_no_terminal(work: Path) -> None:
-    pager = work.parent / "pager"
-    pager.write_text(f"#!/bin/sh\ncat > {work}/paged\necho PAGED; read x < /dev/tty\n")
-    pager.chmod(0o755)
-    memory = work / "AGENTS.md"
-    memory.write_text("Be kind.\x1b]0;owned\x07\n")
-    with Drawn(["--model", script(work / "s.toml", [])], work, PAGER=str(pager)) as screen:
+def test_memory_is_shown_in_a_view_and_steers_no_terminal(work: Path) -> None:
+    (work / "AGENTS.md").write_text("Be kind.\x1b]0;owned\x07\n" * 40 + "The end.\n")
+    with Drawn(["--model", script(work / "s.toml", [])], work) as screen:
         screen.ready()
         screen.line("/memory show")
-        screen.wait("Be kind.")
-        screen.gone("interrupt")
-        memory.write_text("Be kind.\x1b]0;owned\x07\n" * 40)
-        screen.line("/memory show")
-        screen.wait("PAGED")
-        screen.type("\r")
+        screen.wait("Be kind.\\x1b]0;owned")
+        screen.type("\x1b[F")
+        screen.wait("The end.")
+        screen.type("q")
         screen.until(lambda: screen.input_line() == ">", "the prompt")
+        assert "Be kind" not in screen.text()
         screen.leave()
-    paged = (work / "paged").read_bytes()
-    assert b"Be kind." in paged and b"\x1b]0;owned" not in paged + screen.raw
+    assert b"\x1b]0;owned" not in screen.raw

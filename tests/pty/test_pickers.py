@@ -66,9 +66,12 @@ def test_commands_of_other_programs_do_what_they_do_there(work: Path) -> None:
         ):
             screen.line(line)
             screen.wait(shown)
+            if line == "/usage":
+                screen.type("q")
+                screen.until(lambda: screen.input_line() == ">", "the prompt")
         screen.line("/plan make it small")
         screen.until(lambda: screen.text().count("Done.") == 2, "the turn in plan mode")
-        screen.until(lambda: "· plan" in screen.visible(), "plan mode")
+        screen.until(lambda: "plans, changes nothing" in screen.visible(), "plan mode")
         screen.leave()
 
 
@@ -107,7 +110,8 @@ def test_modes_and_models_are_picked_from_lists(work: Path) -> None:
         screen.type(f"{DOWN}\r")
         screen.wait("mode: acceptEdits")
         screen.line("/model")
-        screen.wait("\nModel\n  type to filter")
+        screen.wait("Model")
+        screen.wait("type to filter")
         screen.wait("per M")
         screen.type("gpt-4o-mini\r")
         screen.wait("model: openai/gpt-4o-mini")
@@ -130,9 +134,9 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
     with Drawn(["--model", script(work.parent / "s.toml", [])], work, columns=80, rows=24) as screen:
         screen.ready()
         screen.line("/config")
-        screen.wait("\nSettings\n  type to filter")
-        screen.type("max_rounds")
-        screen.wait("model calls per turn")
+        screen.wait("\nchanged\n❯ ● effort")
+        screen.type("/max_rounds\r")
+        screen.wait("❯   max_rounds")
         screen.type("\r")
         screen.wait("\nmax_rounds: model calls per turn")
         screen.until(lambda: screen.input_line() == "> 200", "its value")
@@ -140,22 +144,28 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
         screen.wait("  max_rounds: expected a whole number")
         screen.type("\x1577\r")
         screen.wait("max_rounds = 77, saved in ~/.agentrc")
-        screen.wait("\nSettings\n  type to filter")
-        screen.type("terminal.theme\r")
+        screen.wait("❯ ● max_rounds")
+        screen.type("/terminal theme\r")
+        screen.wait("❯   theme")
+        screen.type("\r")
         screen.wait("\nterminal.theme: auto")
         screen.until(lambda: screen.input_line() == "> auto", "its value")
         screen.type("\x15light\r")
         screen.wait('terminal.theme = "light", saved in ~/.agentrc')
-        screen.wait("\nSettings\n  type to filter")
-        screen.type("reasoning effort\r")
+        screen.wait("❯ ● terminal.theme")
+        screen.type("/reasoning effort\r")
+        screen.wait("❯ ● effort")
+        screen.type("\r")
         screen.wait("\neffort: reasoning effort")
         screen.type("(default)\r")
         screen.wait("effort is removed from ~/.agentrc")
-        screen.wait("\nSettings\n  type to filter")
-        screen.type("reasoning effort")
-        screen.wait("null  reasoning effort")
-        screen.type("\x1b")
-        screen.gone("\nSettings\n")
+        screen.wait("q close")
+        screen.type("/reasoning effort\r")
+        screen.wait("not set")
+        screen.type("q")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
+        # Of the settings themselves nothing is left.
+        assert "model calls per turn" not in screen.text()
         screen.leave()
     assert own.read_text() == '# mine\nstream = true # quick\nmax_rounds = 77\n\n[terminal]\ntheme = "light"\n'
 
@@ -205,10 +215,9 @@ def test_jobs_are_counted_watched_ended_and_their_end_is_shown(work: Path) -> No
         screen.wait("job b2 ended: exit code 3, ")
         screen.wait("· 1 job")
         screen.line("/jobs")
-        screen.wait("\nJobs\n  type to filter")
-        screen.type("b1\r")
-        screen.wait("its latest output, until Esc")
-        screen.type("watch\r")
+        screen.wait("❯ ● b1  running")
+        screen.wait("\nfirst\n")
+        screen.type("w")
         screen.wait("│ first")
         (work / "go").touch()
         screen.wait("│ second")
@@ -262,15 +271,15 @@ def test_in_vi_cw_leaves_the_space_behind_the_word(work: Path) -> None:
     with Drawn(["--model", script(work.parent / "s.toml", []), "--settings", "settings.toml"], work) as screen:
         screen.ready()
         screen.type("a hello world foo\x1b")
-        screen.wait("[vi] >")
+        screen.until(lambda: screen.input_line().startswith(":"), "the normal mode")
         screen.type("0wcwNEW\x1b")
-        screen.until(lambda: screen.input_line() == "[vi] > a NEW world foo", "cw")
+        screen.until(lambda: screen.input_line() == ": a NEW world foo", "cw")
         screen.type("02cwX\x1b")
-        screen.until(lambda: screen.input_line() == "[vi] > X world foo", "2cw")
+        screen.until(lambda: screen.input_line() == ": X world foo", "2cw")
         screen.type("$x0wcwb\x1b")
-        screen.until(lambda: screen.input_line() == "[vi] > X b fo", "a word of one letter")
+        screen.until(lambda: screen.input_line() == ": X b fo", "a word of one letter")
         screen.type("dd")
-        screen.until(lambda: screen.input_line() == "[vi] >", "an empty line")
+        screen.until(lambda: screen.input_line() == ":", "an empty line")
         screen.leave()
 
 
@@ -297,10 +306,10 @@ def test_sessions_are_one_row_each(work: Path, columns: int) -> None:
         screen.wait("Done.")
         screen.line("/sessions")
         screen.wait("/resume opens one.")
-        (row,) = [line for line in screen.text().splitlines() if line.startswith(" * ")]
+        (row,) = [line for line in screen.text().splitlines() if line.startswith("  * ")]
         assert "a title" in row and len(row) < columns
         below = screen.text().partition(row)[2].split("\n")[1]
-        assert below == "/resume opens one."
+        assert below == "  /resume opens one."
         screen.leave()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.stories.day import TERMINALS, Day, story
+from tests.support.stories.front_ends import Application
 from tests.support.stories.model import bash, edit, read, says, write
 
 HOOK = """grep -q TODO parser.py || exit 0
@@ -26,6 +27,8 @@ def test_commit_rejected_mended_committed_pushed(day: Day) -> None:
     day.shows("Changed.")
     day.say("/diff")
     day.shows("a = 10")
+    if isinstance(day.front, Application):
+        day.front.key("q")
     day.say("/commit -m A is ten")
     day.front.pick("Commit with this message?", "yes")  # type: ignore[union-attr]
     day.shows("no TODO goes in")

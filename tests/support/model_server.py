@@ -140,6 +140,9 @@ def _anthropic_violations(body: dict[str, Any]) -> list[str]:
     return found + [f"call without an output: {c}" for c in waiting]
 
 
+_TRIAL = b'{"choices": [{"message": {"content": "{\\"word\\": \\"vermilion-37\\"}"}}]}'
+
+
 class ModelServer:
     """The server, listening while the `with` block runs.
 
@@ -151,6 +154,8 @@ class ModelServer:
 
     # Seconds after which a client that a reply has fallen silent to is given up.
     forget = 10.0
+    # What is answered to the question whether it builds answers by a schema.
+    keeps_to_schemas = False
 
     def __init__(
         self,
@@ -239,12 +244,12 @@ class ModelServer:
                 self._open.add(sock)
             threading.Thread(target=self._serve, args=(sock, number), daemon=True).start()
 
-    def _report_error(self, sock: socket.socket, question: Received) -> None:
+    def _report(self, sock: socket.socket, question: Received, about: bytes) -> None:
         with self._lock:
             self.connections -= 1
         self.asked.append(question)
-        head = f"HTTP/1.1 {'200 OK' if self._about else '404 Not Found'}\r\nContent-Type: application/json\r\n"
-        sock.sendall(f"{head}Content-Length: {len(self._about)}\r\nConnection: close\r\n\r\n".encode() + self._about)
+        head = f"HTTP/1.1 {'200 OK' if about else '404 Not Found'}\r\nContent-Type: application/json\r\n"
+        sock.sendall(f"{head}Content-Length: {len(about)}\r\nConnection: close\r\n\r\n".encode() + about)
 
     def _serve(self, sock: socket.socket, number: int) -> None:
         plain = sock
@@ -256,10 +261,9 @@ class ModelServer:
                     self._open.add(sock)
             stream = sock.makefile("rb")
             while (received := _receive(stream, number)) is not None:
-                # Whether it builds answers by a schema: no, as for any server of which that is not known.
                 trial = b'"name":"trial"' in received.raw
                 if not received.raw or received.path.endswith("/api/show") or trial:
-                    self._report_error(sock, received)
+                    self._report(sock, received, _TRIAL if trial and self.keeps_to_schemas else self._about)
                     break
                 if not self._answer(sock, received):
                     break

@@ -28,16 +28,20 @@ _REST_OF_A_FRAME = 1.0
 # What a program sends to ask for the colour of the background.
 _ASKS_BACKGROUND = b"\x1b]11;?"
 DIM = "dim "
+# The mode of the alternate screen.
+_ALTERNATE = 1049
 
 
 class StyledScreen(pyte.Screen):
     """A screen that keeps what pyte drops: dim text (DIM before its colour), and what ran over the right edge.
 
+    It has an alternate screen, too.
     above: what has been scrolled away. `pyte.HistoryScreen` has pages to turn besides, and takes twice as long.
     """
 
     def __init__(self, columns: int, rows: int, history: int) -> None:
         self.above: deque[Mapping[int, Char]] = deque(maxlen=history)
+        self._main: tuple[dict[int, dict[int, Char]], tuple[int, int], tuple[int, int]] | None = None
         super().__init__(columns, rows)
         self.overrun: list[str] = []
 
@@ -49,9 +53,29 @@ class StyledScreen(pyte.Screen):
         super().reset()
         self.above.clear()
 
+    def set_mode(self, *modes: int, **kwargs: Any) -> None:
+        if kwargs.get("private") and _ALTERNATE in modes:
+            self._main = {y: dict(row) for y, row in self.buffer.items()}, (self.cursor.x, self.cursor.y), self.size
+            super().erase_in_display(2)
+        super().set_mode(*modes, **kwargs)
+
+    def reset_mode(self, *modes: int, **kwargs: Any) -> None:
+        super().reset_mode(*modes, **kwargs)
+        if kwargs.get("private") and _ALTERNATE in modes and self._main is not None:
+            rows, (self.cursor.x, self.cursor.y), size = self._main
+            super().erase_in_display(2)
+            for y, row in rows.items() if size == self.size else ():
+                self.buffer[y].update(row)
+            self.dirty.update(range(self.lines))
+            self._main = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.columns, self.lines
+
     def index(self) -> None:
         top, bottom = self.margins or (0, self.lines - 1)
-        if self.cursor.y == bottom:
+        if self.cursor.y == bottom and self._main is None:
             self.above.append(self.buffer[top])
         super().index()
 
@@ -151,8 +175,8 @@ class Drawn:
         """A line and Enter."""
         self.type(text + "\r")
 
-    def rest(self, seconds: float = 0.7) -> None:
-        """Let the time of the typing guard pass."""
+    def rest(self, seconds: float = 1.05) -> None:
+        """Let the time pass in which no key answers a question."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.read(left)

@@ -28,6 +28,7 @@ MASKS = (
     (re.compile(r"\b\d+(\.\d+)? ?s\b|\b\d+ ms\b|\b\d+m \d\ds\b"), "Ns"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){0,4}([0-9a-f]{8})?\b"), "ID"),
     (re.compile(r"↑ \S+ ↓ \S+"), "↑ N ↓ N"),
+    (re.compile(r"\b\d:\d\d\b"), "N:NN"),
     # Markers that move while work is going on.
     (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
 )
@@ -37,7 +38,7 @@ _SEEN_ON_BLANKS = re.compile(r" on |reverse|underline|strike")
 
 
 class View(NamedTuple):
-    """A window in which scenes are drawn. look: "dark", "light", or "none" for a terminal without colours."""
+    """A window in which scenes are drawn. look: "dark", "light", "16" colours, or "none" for no colours."""
 
     columns: int
     rows: int
@@ -52,11 +53,14 @@ class View(NamedTuple):
         """The environment of a program that is to look like this."""
         if self.look == "none":
             return {"NO_COLOR": "1"}
+        if self.look == "16":
+            return {"TERM": "xterm"}
         return {"COLORTERM": "truecolor", "AGENT_TERMINAL_THEME": self.look}
 
 
 MIDDLE = 80, 24
-VIEWS = (View(*MIDDLE), View(*MIDDLE, "light"), View(*MIDDLE, "none"), View(40, 15), View(120, 40))
+VIEWS = (*(View(*MIDDLE, look) for look in ("dark", "light", "16", "none")),
+         View(40, 15), View(100, 32), View(160, 45))  # fmt: skip
 
 
 class Row(NamedTuple):

@@ -125,7 +125,7 @@ def test_a_message_is_picked_to_be_pinned(work: Path) -> None:
 def test_without_a_model_for_the_summary_the_program_writes_it(work: Path) -> None:
     shown = session(work, "Read all four, quietly.", "/compact", "/context summary", "and?", small=0)
     assert "(made without a model, as none could write it)" in shown
-    assert "- Read f0.txt (done)" in shown
+    assert "- f0.txt: read" in shown
     assert "Yes." in shown
 
 

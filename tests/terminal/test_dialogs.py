@@ -237,7 +237,7 @@ def test_the_explanation_says_each_thing_once_and_names_no_hidden_key(tmp_path: 
     explained = lines.shown.partition("Allow? ")[2].splitlines()
     assert sum("not known to be read-only" in line for line in explained) == 1
     assert not [line for line in explained if re.match(r"\s*[aAx]: ", line)]
-    assert any("its own settings, hooks and commands take effect" in line for line in explained)
+    assert any("its own settings, hooks and commands also take effect" in line for line in explained)
 
 
 @pytest.mark.parametrize(

@@ -151,11 +151,9 @@ def test_the_explanation_has_the_reasons_and_one_line_on_each_choice() -> None:
     assert "  fact 3" in shown
     assert "❯ y  Yes · this once" in shown
     assert "  a  Yes, and ask no more about touch a · until this session ends; adds Bash(touch a)" in shown
-    assert any(
-        row.startswith("  A  Yes, and do not ask again in this project · saved in .agentrc") for row in shown
-    )
+    assert any(row.startswith("  A  Yes, and never ask for it in this project · saved in .agentrc") for row in shown)
     assert any(row.startswith("  x  Yes, and ask no more about exactly this command") for row in shown)
-    assert any(row.startswith("  n  No · the model is told") for row in shown)
+    assert any(row.startswith("  n  No · the model learns it") for row in shown)
     view.explain()
     assert not any(row.startswith("  A  ") for row in rows(view, 110, 21))
 

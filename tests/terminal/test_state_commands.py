@@ -124,7 +124,9 @@ def test_however_plan_mode_is_left_the_model_is_told_once(work: Path, leave: str
     told = [text.partition("\n\n")[2] or text for text in texts]
     ended = "<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>"
     assert told[0].startswith("<plan_mode>\nPlan mode is on")
-    assert told[1:] == [ended, "more", "again", "last"]
+    modes = [text.split()[4] for text in told if text.startswith("<session_change>\nPermission mode now: ")]
+    assert modes == (["acceptEdits:", "default:"] if "acceptEdits" in leave else [])
+    assert [text for text in told[1:] if "Permission mode" not in text] == [ended, "more", "again", "last"]
 
 
 def test_the_diff_leaves_out_what_programs_write_for_themselves(work: Path) -> None:

@@ -109,6 +109,7 @@ class ToolContext:
         lines, Read shows no numbers, and directories.
     supplied: states made by the program, such as the sandbox for commands.
     readable: returns True if a search may show the file's content; None if it may show every file.
+    reads_outside: returns True if a message may contain this file of another place. named: the user named the file.
     run_conditions: returns how an allowed command must run.
     command_rule: returns True if a rule allows a command, False if one denies it or asks, None if there is none; None
         itself where no checkers run after edits.
@@ -121,6 +122,7 @@ class ToolContext:
     nested_memory: memory files of the folders that were touched.
     mentioned: block of a file in a prompt that mentions it, to the file's path and its mark for `seen`.
     edits_follow: calls of the same answer that edit files follow the one that runs.
+    user_types: a user types the messages, at a terminal.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class ToolContext:
         small_model: bool = False,
         supplied: Iterable[ToolState] = (),
         readable: Callable[[Path | str], bool] | None = None,
+        reads_outside: Callable[[Path, bool], bool] = lambda path, named: False,
         run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions(),
         command_rule: Callable[[str], bool | None] | None = None,
         extensions: OfferedExtensions = OfferedExtensions(),  # noqa: B008 - frozen
@@ -147,6 +150,8 @@ class ToolContext:
         self.require_read_first = require_read_first
         self.small_model = small_model
         self.readable = readable
+        self.reads_outside = reads_outside
+        self.user_types = False
         self.run_conditions = run_conditions
         self.command_rule = command_rule
         self.extensions = extensions

@@ -65,9 +65,8 @@ class UseSkill(Tool[SkillArgs]):
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.extensions.skills.get(_skill_name(args))
         if skill is None:
-            raise ToolError(
-                f"Unknown skill {one_line(_skill_name(args))!r}. The skills are: {', '.join(ctx.extensions.skills)}."
-            )
+            known = shorten(", ".join(ctx.extensions.skills), _SKILL_LIST_BYTES)
+            raise ToolError(f"Unknown skill {one_line(_skill_name(args))!r}. The skills are: {known}.")
         return as_expanded_prompt(skill.expand(args.args, ctx), _skill_name(args))
 
 
@@ -86,7 +85,7 @@ def skill_list(skills: Mapping[str, HasDescription]) -> str:
     for name in skills:
         remaining -= len(name.encode("utf-8", "replace")) + 1
         if remaining < 0:
-            shown.append(f"and {len(skills) - len(shown)} more, which the user can name")
+            shown.append(f"and {len(skills) - len(shown)} more, which a search for tools finds")
             break
         shown.append(name)
     return "\n".join(shown)

@@ -14,11 +14,12 @@ from typing import Annotated, Any
 from agent_tools.base import Effect, Outcome, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Protocol, Value
 from agent_tools.results import Note
-from agent_tools.text import shorten
+from agent_tools.text import one_line, shorten
 
 _DEFAULT_RESULTS = 5
 _MAX_NAMES_CHARS = 6_000
 _MAX_LINE_CHARS = 1_500
+_MAX_SKILL_CHARS = 400
 
 
 class FoundTool(Value):
@@ -97,6 +98,14 @@ class ToolSearch(Tool[ToolSearchArgs]):
         found = _matching(find_all(self._sources), args.query, max(1, min(args.max_results, 20)))
         starting = [name for source in self._sources for name in source.starting()]
         late = f"\nStill starting: {', '.join(starting)}." if starting else ""
+        skills = {name: FoundTool(self, name, skill.description) for name, skill in ctx.extensions.skills.items()}
+        if skills := _matching(skills, args.query, _DEFAULT_RESULTS):
+            lines = "\n".join(
+                shorten(one_line(f"{n}: {each.description}"), _MAX_SKILL_CHARS) for n, each in skills.items()
+            )
+            late = f"\n\nSkills with these names:\n{lines}{late}"
+        if not found and skills:
+            return ToolResult(late.strip(), Note(", ".join(skills)))
         if not found:
             known = "; ".join(line for source in self._sources for line in source.listed())
             return ToolResult(f"No tool matches. There are: {shorten(known, 600)}{late}", Note("nothing found"))

@@ -17,6 +17,7 @@ from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import SessionOrigin, TurnOptions
 from agent_cli.kernel.events import Event, FilesSeen, HookFinished, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.kernel.messages import (
+    HOOK_REPORT,
     SYNTHETIC_PREFIXES,
     AssistantMessage,
     Message,
@@ -40,6 +41,7 @@ with lazy_imports():
         prompt_overrides,  # few prompts have any
         session_hooks,  # only with hooks
     )
+    from agent_tools.fs import read_state
 
 NO_ANSWER = "The user continued with another message, which may answer the question of this call."
 BROKE_OFF = (
@@ -263,7 +265,8 @@ class Conversation:
         if self._learned:
             self.record(FilesSeen({**self._learned}))
             self._learned = {}
-        return environment.changes(self.options.label, self.deps.policy.mode)
+        context = self.deps.context
+        return environment.changes(self.options.label, self.deps.policy.mode, lambda: read_state.changed_files(context))
 
     def _pause_plan(self) -> None:
         """Pause an unfinished plan of an earlier request; tell the model once."""
@@ -382,6 +385,7 @@ class Conversation:
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.deps.context.plan, self.deps.context.seen = self.plans[-1][1] if self.plans else (), {}
+        read_state.forget_shown(self.deps.context)
         if self.deps.context.nested_memory is not None:
             # Memory files announced in the dropped part are announced again when they apply again.
             self.deps.context.nested_memory = self.deps.context.nested_memory.nested()
@@ -403,6 +407,14 @@ class Conversation:
                 return given
             text = given
         return text
+
+    def wait_for_reports(self) -> str:
+        """Wait for hooks in the background that may report to the model; return what they report, "" for nothing."""
+        self.deps.hooks.wait(self.deps.context.cancel)
+        reports = [text for text in self.inbox if text.startswith(HOOK_REPORT)]
+        for text in reports:
+            self.inbox.remove(text)
+        return "\n\n".join(reports)
 
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []

@@ -29,6 +29,7 @@ _MAX_OUTPUT_BYTES = 4 << 20
 _MAX_STATUS_LINES = 10
 _MAX_COMMITS = 5
 _MAX_NEW_COMMITS = 8
+_MAX_FILES = 20
 _MAX_LINE_CHARS = 80
 _LOG = ("--no-show-signature", "--format=%h %s")
 _MODE_WORDS: dict[Mode, tuple[str, str]] = {
@@ -45,6 +46,10 @@ _MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "bypassPermissions": ("nothing needs approval but what rules and protected paths demand",) * 2,
 }
 _NAME = "# Environment\n"
+_NO_REPOSITORY = "There is no git repository."
+MODE_AT_START = "The permission mode at the start is "
+# Also as earlier versions wrote it.
+_DATE = r"^(?:Date: |Today is )(\d{4}-\d\d-\d\d)\.?$"
 
 
 def describe_mode(mode: Mode, *, answered: bool) -> str:
@@ -67,8 +72,8 @@ class Environment:
 
     git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
     answered: somebody can approve calls.
-    small: the model is small; it is told nothing.
-    pending: lines for the next message, such as those of a resumed session.
+    small: the model is small; it is told nothing but what is pending.
+    pending: lines for the next message, such as those of a resumed session; `files` follow all others.
     block: the environment, if a message has it and the system prompt does not.
     """
 
@@ -77,6 +82,7 @@ class Environment:
         self._answered, self._small = answered, small
         self.pending: list[str] = []
         self.block = ""
+        self.files: list[str] = []
         self._head = git_head(root)
         self._news = False
         self.told = Standing(time.strftime("%Y-%m-%d"), *self._head)
@@ -95,11 +101,14 @@ class Environment:
             return next((match[1] for match in found if match), "")
 
         self.told = Standing(
-            last(r"^Date: (\d{4}-\d\d-\d\d)$"),
-            last(r"^(?:Git repository: on|Branch:) (detached at \w+|[^\s;]+)"),
-            last(r"^Last commits?(?: then)?:\s([0-9a-f]{7,40}) "),
-            last(r"^(?:Model:|The model is now) (.+?)\.?$"),
-            last(r"^Permission mode[^:\n]*: (\w+)"),
+            last(_DATE),
+            last(
+                r"^(?:(?:Git repository: |The git repository is )on|Branch:)"
+                r" (detached at \w+|[^\s;]+?)(?=\.?(?:[\s;]|$))"
+            ),
+            last(r"^(?:Last commits?(?: then)?|The last commits (?:then were|are)):\s([0-9a-f]{7,40}) "),
+            last(r"^(?:Model:|The model is now|The model is) (.+?)\.?$"),
+            last(r"^(?:Permission mode[^:\n]*:|The permission mode at the start is) (\w+)"),
         )
         self._news = True
         if not environment_of(texts[-1]):
@@ -116,17 +125,28 @@ class Environment:
         if not self._news:
             self.told = self.told.replace(branch=self._head[0], commit=self._head[1])
 
-    def changes(self, model: str = "", mode: Mode | None = None) -> list[str]:
+    def changes(
+        self, model: str = "", mode: Mode | None = None, changed: Callable[[], Sequence[str]] = tuple
+    ) -> list[str]:
         """Return the message about what is different since the model was last told; [] if nothing is.
 
         model: the one that the user has chosen; "" within a turn.
+        changed: returns the files that the model has seen and that have changed since.
         """
         self.look()
-        told, lines = self.told, self.pending
-        self.pending = []
-        if self._small:
-            return []
-        today, (branch, commit) = time.strftime("%Y-%m-%d"), self._head
+        lines, files = self.pending, self.files
+        self.pending, self.files = [], []
+        if not self._small:
+            known = self.told
+            lines += self._news_since(model, mode)
+            if not files and (known.branch, known.commit[:7]) != (self.told.branch, self.told.commit[:7]):
+                files = changed_line(changed())
+        lines += files
+        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+
+    def _news_since(self, model: str, mode: Mode | None) -> list[str]:
+        told, (branch, commit), today = self.told, self._head, time.strftime("%Y-%m-%d")
+        lines = []
         if model and told.date and today != told.date:
             lines.append(f"Date: {today}")
             told = told.replace(date=today)
@@ -142,7 +162,7 @@ class Environment:
             lines += [f"Permission mode now: {describe_mode(mode, answered=self._answered)}"] if told.mode else []
             told = told.replace(mode=mode)
         self.told = told
-        return ["<session_change>\n" + "\n".join(lines) + "\n</session_change>"] if lines else []
+        return lines
 
     def _repository_changes(self) -> list[str]:
         """Return lines about the branch and the commits since those that the model knows, and changed files."""
@@ -152,8 +172,8 @@ class Environment:
             lines += self._new_commits(told.commit)
         if lines:
             first, *files = self._state(("status",))
-            _, found, count = first.partition("; ")
-            lines += [f"Status: {count}", *files] if found else []
+            _, found, count = first.partition(". ")
+            lines += [count, *files] if found else []
         return lines
 
     def _new_commits(self, last: str) -> list[str]:
@@ -170,13 +190,13 @@ class Environment:
             return []
         first = [f"Last commit: {newest[0]}"] if newest else []
         if not found:
-            return [*first, f"{last[:10]}, the last commit before, is not in its history, or HEAD is before it"]
-        more = [f"... and more since {last[:10]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:10]}"]
+            return [*first, f"{last[:7]}, the last commit before, is not in its history, or HEAD is before it"]
+        more = [f"... and more since {last[:7]}"] if len(found) > _MAX_NEW_COMMITS else [f"new since {last[:7]}"]
         return [*first, *(f"  {line}" for line in found[1:_MAX_NEW_COMMITS]), *more]
 
     def _state(self, parts: Sequence[str] = ("status", "log")) -> list[str]:
         if not (self.root / ".git").exists():
-            return ["Git repository: no"]
+            return [_NO_REPOSITORY]
         state = RepositoryState(self.root, self._git, parts)
         return state.text(then=False).split("\n")
 
@@ -193,24 +213,33 @@ class Environment:
                 found = self._git().run("cat-file", "blob", f"{self.told.commit}:{path}", seconds=_GIT_SECONDS)
                 yield found.decode()
 
-    def now(self, mode: Mode) -> str:
-        """Return how things stand now, for what replaces the beginning of a conversation."""
+    def now(self, mode: Mode, changed: Sequence[str]) -> str:
+        """Return how things stand now, for what replaces the beginning of a conversation. changed: as for `changes`."""
         if self.block:
-            return self.for_subagent("", mode)
+            return "\n".join([self.for_subagent("", mode), *changed_line(changed)])
         lines = [f"Date: {time.strftime('%Y-%m-%d')}", *self._state()]
-        return "\n".join([*lines, f"Permission mode now: {describe_mode(mode, answered=self._answered)}"])
+        lines.append(f"Permission mode now: {describe_mode(mode, answered=self._answered)}")
+        return "\n".join([*lines, *changed_line(changed)])
 
     def for_subagent(self, system: str, mode: Mode) -> str:
         """Return the environment of a system prompt as things stand now."""
         text = environment_of(system) or self.block
         if not text or self._small:
             return text
-        text = re.sub(
-            r"(?ms)^Git repository: .*?(?=^System: )", lambda _: "\n".join([*self._state(), ""]), text, count=1
+        state = (
+            r"(?ms)^(?:Git repository: |The git repository is |There is (?:a|no) git repository)"
+            r".*?(?=^System: |^The system is )"
         )
-        now = f"Permission mode: {describe_mode(mode, answered=self._answered)}"
-        text = re.sub(r"(?m)^Permission mode at the start: .*$", lambda _: now, text, count=1)
-        return re.sub(r"(?m)^Date: \d{4}-\d\d-\d\d$", f"Date: {time.strftime('%Y-%m-%d')}", text, count=1)
+        text = re.sub(state, lambda _: "\n".join([*self._state(), ""]), text, count=1)
+        now = f"The permission mode is {describe_mode(mode, answered=self._answered)}"
+        text = re.sub(rf"(?m)^(?:Permission mode at the start: |{MODE_AT_START}).*$", lambda _: now, text, count=1)
+        return re.sub(rf"(?m){_DATE}", f"Today is {time.strftime('%Y-%m-%d')}.", text, count=1)
+
+
+def changed_line(names: Sequence[str], rest: str = "Read them again before you rely on them.") -> list[str]:
+    """Return the line about files that changed since the model saw them; [] for none."""
+    more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+    return [f"Changed since you saw them: {', '.join(names[:_MAX_FILES])}{more}. {rest}"] if names else []
 
 
 def environment_of(system: str) -> str:
@@ -247,22 +276,21 @@ class RepositoryState:
         """
         branch = git_head(self._root)[0]
         if not (self._root / ".git").exists():
-            return "Git repository: no"
-        first = f"Git repository: {f'on {branch}' if branch else 'yes'}"
+            return _NO_REPOSITORY
+        first = f"The git repository is on {branch}" if branch else "There is a git repository"
         if not self._running:
-            return first
+            return f"{first}."
         try:
             found = {part: self._lines(process) for part, process in self._running.items()}
         except ValueError:  # slow
             self._stop()
-            return first
+            return f"{first}."
         status, log = found["status"], found.get("log")
         if status is None:
-            return f"{first} (its status could not be read)"
-        when = "when the session began (run git status for now): " if then else ""
-        lines = [f"{first}; {when}{_count(len(status))}", *_some(status)]
+            return f"{first} (its status could not be read)."
+        lines = [f"{first}. {_count(len(status), then=then)}", *_some(status)]
         if log:
-            lines += ["Last commits then:" if then else "Last commits:", *log]
+            lines += [f"The last commits {'then were' if then else 'are'}:", *log]
         return "\n".join(lines)
 
     def _lines(self, process: child.BriefChild) -> list[str] | None:
@@ -284,8 +312,13 @@ def _lines(out: bytes) -> list[str]:
     return [escape_controls(line)[:_MAX_LINE_CHARS] for line in out.decode("utf-8", "replace").split("\n") if line]
 
 
-def _count(files: int) -> str:
-    return "working tree clean" if not files else f"{files} changed file{'s' * (files > 1)}:"
+def _count(files: int, *, then: bool) -> str:
+    """Say how many files are changed. then: when the session began."""
+    changed = f"{files} changed file{'s' * (files > 1)}" if files else ""
+    if not then:
+        return f"It has {changed}:" if files else "Its working tree is clean."
+    said = f"it had {changed}" if files else "its working tree was clean"
+    return f"When the session began, {said} (git status shows it now){':' if files else '.'}"
 
 
 def _some(status: Sequence[str]) -> list[str]:

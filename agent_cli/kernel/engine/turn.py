@@ -61,6 +61,7 @@ from agent_tools.shell.state import ShellState
 
 with lazy_imports():
     from agent_cli.kernel.engine import repairs  # only for calls that are not as they should be
+    from agent_tools.fs import read_state
 
 OUT_OF_TIME = "ended at the time limit of this turn"
 
@@ -288,10 +289,10 @@ class Turn:
 
     def news(self) -> list[str]:
         """Return the message about what others have changed since the last request; sub-agents get none."""
-        environment = self.deps.environment
-        return (
-            environment.changes(mode=self.deps.policy.mode) if environment is not None and not self.deps.depth else []
-        )
+        environment, context = self.deps.environment, self.deps.context
+        if environment is None or self.deps.depth:
+            return []
+        return environment.changes(mode=self.deps.policy.mode, changed=lambda: read_state.changed_files(context))
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         window = self.deps.state.window

@@ -23,6 +23,7 @@ from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage
 from agent_cli.kernel.results import Check
 from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelledError
+from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.requirements import find_bash
 from agent_tools.shell.state import ShellState, command_env
@@ -158,7 +159,7 @@ def unread_file(turn: Turn) -> str:
             continue
         with suppress(ToolError, OSError):
             path = context.workspace.resolve(name)
-            if path.is_file() and str(path) not in context.seen:
+            if path.is_file() and not read_state.is_known(path, context):
                 return name
     return ""
 

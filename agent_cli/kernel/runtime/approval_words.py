@@ -134,9 +134,9 @@ def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
         rule = rule_label(request.always, request.cwd)
         words = f"always in this project{', trusting it' if request.trusts else ''}: {rule}"
         decision = approve.replace(rule=request.always, scope="project")
-        trust = "; its own settings, hooks and commands also take effect, until they change" if request.trusts else ""
+        trust = "; its own settings, hooks and commands also take effect until they change" if request.trusts else ""
         why = f"saved in .agentrc.local{trust}"
-        yield LastingApproval("A", words, f"Project: {rule}", decision, "do not ask again in this project", why)
+        yield LastingApproval("A", words, f"Project: {rule}", decision, "never ask for it in this project", why)
     if request.exact:
         rule = rule_label(request.exact, request.cwd)
         words, brief = f"always this session, exactly: {rule}", f"Session, exactly: {rule}"

@@ -5,6 +5,7 @@ Nothing here prints or decides how a run looks; the front ends do. User errors a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,7 @@ from agent_cli.kernel.runtime.tools import (
     tool_specs,
     warn_unknown_rules,
 )
-from agent_cli.kernel.session.files import results_folder
+from agent_cli.kernel.session.files import projects_folder, results_folder
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored
 from agent_cli.kernel.session.store import SessionStore, state_folder, write_crash_report
@@ -282,9 +283,19 @@ class SessionBuild:
         """Begin the transcript that hooks and hosts read, and the IDs of messages, where they are wanted."""
         wanted = self.layers.active_hooks(self.settings) or self.embedded.hooks or self.added.has_hooks
         wanted = wanted or self.settings.transcript == "claude" or self.config.hosted
+        # Usage counters, log viewers and benchmarks read it where Claude Code is in use.
+        readers = projects_folder(self.run_env.env, self.run_env.home)
+        wanted = wanted or (not self.attended and os.path.isdir(readers))  # noqa: PTH112 - costs pathlib
         if self.log is not None and wanted:
             self.transcript = transcripts.make_transcript(
-                self.config, self.settings, self.run_env, self.header, self.log, self.warn, self.embedded.mirror
+                self.config,
+                self.settings,
+                self.run_env,
+                self.header,
+                self.log,
+                self.warn,
+                self.embedded.mirror,
+                attended=self.attended,
             )
             if self.transcript is not None:
                 self.state.agent_transcript = self.transcript.of_subagent

@@ -19,7 +19,7 @@ from agent_cli.policy import git_use
 from agent_tools.process import guarded_git
 from agent_tools.text import one_line
 
-_COMMITS = re.compile(r"^Last commits then:\n((?:[0-9a-f]{7,40} .*\n?)+)", re.MULTILINE)
+_COMMITS = re.compile(r"^(?:Last commits then|The last commits then were):\n((?:[0-9a-f]{7,40} .*\n?)+)", re.MULTILINE)
 _SECONDS = 2.0
 _NOT_RUN = "Not run: the folder of the project was renamed. Call it again if it is still needed."
 

@@ -295,6 +295,11 @@ class Session(Conversation):
             if self._log is not None:
                 self._log.close()
 
+    def tell(self, text: str) -> None:
+        """Tell the model of a change, with all others, before the next message or request."""
+        if self.deps.environment is not None:
+            self.deps.environment.pending.append(text)
+
     def use_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
         if mode not in MODES:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from agent_cli.kernel.engine.compaction.carry_over import file_of
-from agent_cli.kernel.engine.environment import Environment
+from agent_cli.kernel.engine.environment import Environment, changed_line
 from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.kernel.session.pending_plans import exact_seconds_of
 from agent_cli.kernel.session.records import Header, Restored
@@ -54,9 +54,8 @@ def resume_environment(
     if restored.history:
         if restored.header.root != header.root:
             lines.append(f"The project's folder is {header.root} now; it was {restored.header.root}.")
-        changed, marks = _changed_files(environment, restored, context, texts)
-        lines += changed
-    if lines or environment.is_elsewhere:
+        environment.files, marks = _changed_files(environment, restored, context, texts)
+    if lines or environment.files or environment.is_elsewhere:
         lines.insert(0, _BREAK)
     environment.pending += [*_changed_presence(header, restored, answered=answered), *_lost_jobs(restored), *lines]
     return marks
@@ -69,8 +68,6 @@ def _changed_files(
     changed = list(_changed_since(restored, str(environment.root), told))
     if not changed:
         return [], {}
-    named = ", ".join(shown for shown, _, _ in changed[:_MAX_FILES])
-    more = f" and {len(changed) - _MAX_FILES} more" if len(changed) > _MAX_FILES else ""
     lines: list[str] = []
     marks: dict[str, str] = {}
     for shown, path, data in changed[:_MAX_FILES]:
@@ -85,7 +82,7 @@ def _changed_files(
         if whole:
             marks[path] = read_state.note_told(Path(path), data, text.content, context, at_once=True)
     rest = "Read them again before you rely on them." if not lines else "Read again what is not shown here:"
-    return [f"Changed since you saw them: {named}{more}. {rest}", *lines], marks
+    return [*changed_line([shown for shown, _, _ in changed], rest), *lines], marks
 
 
 def _changed_since(restored: Restored, root: str, told: Sequence[str]) -> Iterator[tuple[str, str, bytes | None]]:

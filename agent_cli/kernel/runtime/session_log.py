@@ -20,7 +20,7 @@ from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.store import SessionStore, is_deleted, remove_session
 from agent_cli.kernel.version import __version__
 from agent_cli.models.resolve import ResolvedModel
 from agent_tools.base import Tool
@@ -163,7 +163,11 @@ def _resolve_session(config: Config, store: SessionStore) -> Path:
     """Return the log of the session to resume. Raises SessionNotFoundError."""
     if not config.resume:
         return store.path(store.latest())
-    return search.find_session(store, config.resume, anywhere=config.fork)
+    path = search.find_session(store, config.resume, anywhere=config.fork)
+    if is_deleted(path):
+        remove_session(path)
+        raise SessionNotFoundError(f"Session {path.stem} was deleted by the program that ran it")
+    return path
 
 
 def make_header(

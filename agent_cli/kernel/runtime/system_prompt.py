@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import SandboxSettings, Settings
-from agent_cli.kernel.engine.environment import describe_mode
+from agent_cli.kernel.engine.environment import MODE_AT_START, describe_mode
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.knowledge.memory import Memory
 from agent_tools.base import ToolContext
@@ -94,20 +94,21 @@ def environment_block(facts: PromptFacts, settings: Settings) -> str:
     run_env, mode = facts.run_env, settings.permissions.mode
     system = os.uname()
     # A small model spells a long path wrong; a relative one it copies.
-    lines = ["# Environment", *([facts.files()] if facts.small else [f"Working directory: {run_env.cwd}"])]
+    lines = ["# Environment", *([facts.files()] if facts.small else [f"You work in {run_env.cwd}."])]
     if run_env.root != run_env.cwd and not facts.small:
-        lines.append(f"Workspace: {run_env.root}")
+        lines.append(f"The workspace is {run_env.root}.")
     if more := settings.permissions.additional_directories:
-        lines.append(f"Also in the workspace: {', '.join(more)}")
+        lines.append(f"The workspace also has {', '.join(more)}.")
     lines.append(facts.repository())
     if facts.small:
-        return "\n".join([*lines, f"Date: {time.strftime('%Y-%m-%d')}"])
+        return "\n".join([*lines, f"Today is {time.strftime('%Y-%m-%d')}."])
+    sandbox = describe_sandbox(settings.sandbox, system.sysname, bubblewrap=_has_bubblewrap(run_env.env))
     lines += [
-        f"System: {system.sysname} {system.release.partition('-')[0]}; commands run in bash",
-        f"Date: {time.strftime('%Y-%m-%d')}",
-        f"Model: {facts.model}",
-        f"Permission mode at the start: {describe_mode(mode, answered=facts.answered)}",
-        f"Sandbox: {describe_sandbox(settings.sandbox, system.sysname, bubblewrap=_has_bubblewrap(run_env.env))}",
+        f"The system is {system.sysname} {system.release.partition('-')[0]}; commands run in bash.",
+        f"Today is {time.strftime('%Y-%m-%d')}.",
+        f"The model is {facts.model}.",
+        f"{MODE_AT_START}{describe_mode(mode, answered=facts.answered)}.",
+        f"The sandbox is {sandbox}.",
     ]
     return "\n".join(lines)
 

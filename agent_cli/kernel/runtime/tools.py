@@ -19,6 +19,7 @@ from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.base import ToolSpec
+from agent_cli.policy import secret_places
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Tool, ToolContext
 from agent_tools.context import OfferedExtensions
@@ -80,6 +81,7 @@ def make_context(
         small_model=small_model,
         supplied=[shell] if sandbox is None else [sandbox, shell],
         readable=policy.readable,
+        reads_outside=policy.may_mention,
         run_conditions=policy.run_conditions,
         command_rule=policy.command_rule if checks else None,
         extensions=extensions,
@@ -199,7 +201,11 @@ def sandbox_profile(
         run_env.home,
         extra=paths(settings.sandbox.writable),
         secret=[state_folder(run_env.env)],
-        readable=[*paths(settings.sandbox.readable), *workspace.skill_folders],
+        readable=[
+            *paths(settings.sandbox.readable),
+            *workspace.skill_folders,
+            *secret_places.open_claude_folders(run_env.home),
+        ],
         path=run_env.env.get("PATH", ""),
         caches=settings.sandbox.caches != "off",
         sockets=paths(settings.sandbox.sockets),

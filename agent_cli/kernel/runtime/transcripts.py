@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread  # `threading` costs a one-shot run a millisecond
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,18 @@ from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.events import Event
 from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.session.files import transcript_folder
+from agent_cli.kernel.session.files import projects_folder, transcript_folder, transcript_note
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.kernel.session.transcripts.entries import find_transcripts, is_session_id, project_folder, subagent_path
+from agent_cli.kernel.session.store import remove_deleted
+from agent_cli.kernel.session.transcripts.entries import (
+    find_transcripts,
+    is_session_id,
+    project_folder,
+    subagent_path,
+)
 from agent_cli.kernel.version import __version__
+from agent_tools.fs.own_files import write_own
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
@@ -41,9 +49,10 @@ class SessionTranscript:
         mirror: Mirror | None,
         *,
         at_once: bool,
+        for_host: bool,
     ) -> None:
         """at_once: write it from the first event on, where readers of Claude Code's transcripts look; otherwise in our
-        own folder, from the first call of `wanted` on.
+        own folder, from the first call of `wanted` on. for_host: the program that drives the session reads it.
         """
         folder = project_folder(run_env.env, run_env.home, run_env.cwd) if at_once else transcript_folder(log.path)
         self.path = folder / f"{header.session_id}.jsonl"
@@ -52,7 +61,7 @@ class SessionTranscript:
         self._header = header
         self._run_env = run_env
         self._warn = warn
-        self._at_once = at_once
+        self._at_once, self._for_host = at_once, for_host
         self._writer: TranscriptWriter | None = None
         # While the transcript catches up with the log, an event must be in both or in neither.
         self._lock = _thread.RLock()
@@ -64,8 +73,19 @@ class SessionTranscript:
                 header = self._header
                 about = entries.EntryContext(header.session_id, str(self._run_env.cwd), header.branch, __version__)
                 self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn, self._mirror)
+                if self._at_once and not self.path.exists():
+                    self._note()
                 self._writer.begin()
         return self.path
+
+    def _note(self) -> None:
+        """Note where the transcript is, so that it is deleted with the session."""
+        try:
+            write_own(
+                transcript_note(self._log.path), f"{self.path}\n{'host' if self._for_host else ''}".encode(), 0o600
+            )
+        except OSError:
+            return  # the log has said so
 
     def of_subagent(self, call_id: str) -> str:
         """Return the path of the transcript of a call's sub-agent."""
@@ -89,16 +109,22 @@ def make_transcript(
     log: SessionLog,
     warn: Callable[[str], None],
     mirror: Mirror | None,
+    *,
+    attended: bool,
 ) -> SessionTranscript | None:
     """Return the transcript of a saved session; None if the settings turn it off.
 
-    mirror: called with the path and the entries of each write, if the options want it.
+    mirror: called with the path and the entries of each write, if the options want it. attended: a user is present.
     """
     at_once = settings.transcript == "claude" or config.hosted
+    if settings.transcript == "auto" and not attended and not config.bare:
+        at_once = at_once or os.path.isdir(projects_folder(run_env.env, run_env.home))  # noqa: PTH112 - costs pathlib
     if settings.transcript == "off" and not at_once:
         return None
     mirror = mirror if config.mirror else None
-    return SessionTranscript(log, header, run_env, warn, mirror, at_once=at_once)
+    if config.hosted:
+        remove_deleted(log.path.parent)
+    return SessionTranscript(log, header, run_env, warn, mirror, at_once=at_once, for_host=config.hosted)
 
 
 def read_foreign(config: Config, run_env: RunEnvironment) -> Restored | None:

@@ -17,7 +17,7 @@ import os
 import re
 import time
 from binascii import crc32
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,6 +64,28 @@ def transcript_files(log: Path) -> list[Path]:
     """Return the folder of the transcript and everything in it, if it exists."""
     folder = transcript_folder(log)
     return [folder, *sorted(folder.rglob("*"))] if folder.is_dir() else []
+
+
+def projects_folder(env: Mapping[str, str], home: Path | None) -> Path:
+    """Return the folder in which Claude Code keeps the transcripts of all projects, and its tools look for them."""
+    import unicodedata  # only for sessions that may have one
+
+    chosen = env.get("CLAUDE_CONFIG_DIR")
+    return Path(unicodedata.normalize("NFC", chosen or str((home or Path.home()) / ".claude"))) / "projects"
+
+
+def transcript_note(log: Path) -> Path:
+    """Return the path of the note about a transcript elsewhere that this session made: its path, and who wanted it."""
+    return log.with_suffix(".elsewhere")
+
+
+def transcript_elsewhere(log: Path) -> tuple[Path | None, bool]:
+    """Return the transcript elsewhere that a session made, and whether a host wanted it."""
+    try:
+        path, _, host = transcript_note(log).read_text("utf-8").partition("\n")
+    except (OSError, ValueError):
+        return None, False
+    return Path(path), bool(host)
 
 
 def results_size(log: Path) -> int:

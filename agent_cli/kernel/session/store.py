@@ -6,6 +6,7 @@ A crash report is the traceback of an unexpected exception, without secrets, in 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from binascii import crc32
@@ -27,7 +28,9 @@ from agent_cli.kernel.session.files import (
     repair_file,
     results_files,
     results_size,
+    transcript_elsewhere,
     transcript_files,
+    transcript_note,
 )
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionInfo, SessionNotFoundError
@@ -46,6 +49,10 @@ def remove_session(path: Path) -> str:
     log = SessionLog(path, lambda text: None, os.environ)
     try:
         log.acquire()
+        elsewhere, _ = transcript_elsewhere(path)
+        if elsewhere is not None:
+            elsewhere.unlink(missing_ok=True)
+            shutil.rmtree(elsewhere.with_suffix(""), ignore_errors=True)
         for file in reversed(store.files(session_id)):
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
         pending_plans.claim_plan(store.folder, session_id)
@@ -61,6 +68,19 @@ def remove_session(path: Path) -> str:
     with suppress(OSError):  # other sessions are left
         store.folder.rmdir()
     return ""
+
+
+def remove_deleted(folder: Path) -> None:
+    """Remove the sessions whose transcript a host has deleted, which is how the Agent SDK deletes a session."""
+    for note in folder.glob("*.elsewhere"):
+        if is_deleted(log := note.with_suffix(".jsonl")):
+            remove_session(log)
+
+
+def is_deleted(log: Path) -> bool:
+    """Return True if a host wanted a transcript of this session, and has deleted it."""
+    path, for_host = transcript_elsewhere(log)
+    return path is not None and for_host and path.parent.is_dir() and not path.exists()
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -131,6 +151,7 @@ class SessionStore:
         """
         path = self.path(session_id)
         beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path), archive_mark(path)]
+        beside.append(transcript_note(path))
         files = [path, *(each for each in beside if os.path.lexists(each))]
         return [*files, *results_files(path), *transcript_files(path)]
 

@@ -1,4 +1,4 @@
-"""Run the user's editor and pager in the terminal."""
+"""Run the user's editor in the terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
-from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import escape_controls
 
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
@@ -79,14 +77,3 @@ def edit_text(text: str, suffix: str = ".md") -> str | None:
     if done.returncode:
         return None
     return changed if text.endswith("\n") else changed.removesuffix("\n")
-
-
-def show_in_pager(text: str) -> bool:
-    """Show an escaped text in $PAGER, else in less; return False if that fails to start."""
-    env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
-    try:
-        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space scrolls"]
-        subprocess.run(command, input=escape_controls(text).encode("utf-8", "replace"), env=env, check=False)
-    except (OSError, ValueError):  # not installed, or an unclosed quote
-        return False
-    return True

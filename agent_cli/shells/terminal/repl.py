@@ -73,7 +73,7 @@ with lazy_imports():
 
 
 def proposed_message(event: TurnFinished) -> str:
-    """Return the message with which a user would go on after a turn; "" if it has left nothing."""
+    """Return the message with which a user would continue after a turn; "" if it has left nothing."""
     if event.result == "Failed" or event.degraded or event.diagnostics.terminal_reason == "interrupted":
         return "continue" if event.diagnostics.terminal_reason != "cancelled" else ""
     if event.result == "MaxIterations":
@@ -143,7 +143,7 @@ class Repl(Dialogs):
         self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
-        # A message that would go on with the work; "" if nothing is left.
+        # A message that would continue the work; "" if nothing is left.
         self.proposal = ""
         # What was decided about calls whose turn has not come, by call and what was shown of it.
         self.agreed: dict[tuple[str, str], DecisionWord] = {}
@@ -155,6 +155,9 @@ class Repl(Dialogs):
         self.agent = self._build(config)
         self._titles = Titles(self.add_usage)
         self._count_from_restored()
+
+    # Blanks before the text that commands print.
+    _margin = ""
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -179,6 +182,7 @@ class Repl(Dialogs):
             config, self.run_env, self._make_approver, self._warn,
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
+        agent.tool_context.user_types = True
         waiting = agent.restored.waiting if agent.restored else None
         return restore_mode(agent, config) if waiting is None or not waiting.saved else agent
 
@@ -475,8 +479,9 @@ class Repl(Dialogs):
         if not self._console.is_terminal:
             self.say(text)
             return
-        stream = markdown.MarkdownStream(self._console.width, color=not self._console.no_color)
-        self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
+        stream = markdown.MarkdownStream(self._console.width - len(self._margin), color=not self._console.no_color)
+        lines = [*stream.feed(text), *stream.finish()]
+        self._console.file.write("".join(f"{self._margin if line else ''}{line}\n" for line in lines))
 
     def start_new_session(self) -> None:
         """Start a new session with the same configuration and choices. Raises UsageError."""

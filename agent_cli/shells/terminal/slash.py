@@ -118,7 +118,7 @@ class SessionControl(Protocol):
 
     @property
     def proposal(self) -> str:
-        """A message that would go on with the work; "" if nothing is left."""
+        """A message that would continue the work; "" if nothing is left."""
 
     @property
     def usage(self) -> Usage:

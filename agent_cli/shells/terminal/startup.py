@@ -89,10 +89,10 @@ TIPS = (
     "Esc twice in the empty line goes back to an earlier message",
     "Ctrl-R searches what you wrote in this project",
     "{key} changes what is done without asking",
-    "/undo reverts what the last turn changed",
+    "/undo reverts the changes of the last turn",
     "# keeps a note for later sessions",
     "Ctrl-O shows the latest call whole",
-    "a message sent during a turn reaches the model at its next step",
+    "a message that you send during a turn reaches the model at its next step",
 )
 
 

@@ -281,11 +281,15 @@ class Application(Terminal):
 
     def pick(self, question: str, option: str) -> None:
         assert self.screen
-        ends = ("Esc cancel", "Esc no")
+        ends = ("Esc cancel", "Esc no", "q close")
         self.until(lambda: flat(question) in flat(self.visible()) and any(e in self.visible() for e in ends), question)
         self.screen.rest()
-        listed = re.search(rf"(?i)(\d)\. {re.escape(option)}\b", self.visible())
-        if listed:
+        listed = re.search(rf"(?im)^[❯ ] (\w)  {re.escape(option)}\b", self.visible())
+        if self.visible().endswith("q close"):
+            for keys in (f"/{option}", "\r", "\r"):
+                self.screen.type(keys)
+                self.screen.rest()
+        elif listed:
             self.screen.type(listed[1])
         else:
             self.screen.line(option)
@@ -308,7 +312,7 @@ class Application(Terminal):
         """The screen from the beginning of the open question on."""
         text = self.visible()
         keys = [match.start() for match in re.finditer(r"^  .*\bEsc (?!to )", text, re.MULTILINE)]
-        return text[text.rfind("\n\n", 0, keys[-1]) + 1 :] if keys else ""
+        return text[text.rfind("\n───", 0, keys[-1]) + 1 :] if keys else ""
 
 
 class Lines(Terminal):

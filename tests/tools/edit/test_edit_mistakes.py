@@ -325,3 +325,19 @@ def test_files_that_cannot_be_edited(bench: Bench) -> None:
     assert "Read it first, then edit it" in bench.fails("Edit", file_path="a.py", **arguments)
     assert "a PNG image, not text" in bench.fails("Edit", file_path="image.png", **arguments)
     assert "is a directory, not a file" in bench.fails("Edit", file_path="folder", **arguments)
+
+
+def test_a_small_model_learns_where_a_name_that_it_replaced_still_stands(bench: Bench) -> None:
+    bench.file("a.py", "port = 1\n")
+    bench.file("b.py", "print(port)\nprint(support)\n")
+    bench("Read", file_path="a.py")
+    change = {"file_path": "a.py", "old_string": "port = 1", "new_string": "listen = 1"}
+    bench.ctx.small_model = True
+    told = bench("Edit", **change).text
+    assert "[`port` still in:\nb.py" in told and "print(port)" in told and "support" not in told
+    bench("Read", file_path="b.py")
+    last = {"file_path": "b.py", "old_string": "print(port)", "new_string": "print(listen)"}
+    assert "still in" not in bench("Edit", **last).text
+    bench.ctx.small_model = False
+    back = {"file_path": "b.py", "old_string": "print(listen)", "new_string": "print(port)"}
+    assert "still in" not in bench("Edit", **back).text

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.edit.diff import changed_ranges, excerpt, unified
-from agent_tools.edit.line_match import unescaped_variants
+from agent_tools.edit.diff import changed_ranges, common_end, excerpt, unified
+from agent_tools.edit.line_match import IndexedLines, unescaped_variants
 from agent_tools.edit.matching import EditedText, replace
 from agent_tools.fs.encoding import decode_text, split_lines
 from tests.support.hypothesis_examples import examples
@@ -185,3 +185,25 @@ def test_a_patch_counts_its_lines_and_an_excerpt_shows_them(old: str, new: str) 
 def test_what_is_decoded_is_encoded_to_the_same_bytes(data: bytes) -> None:
     text = decode_text(data)
     assert text is None or text.encode(text.content) == data
+
+
+@given(
+    st.lists(st.sampled_from(["a", "  a", "\ta ", "b", "", " ", "}", "a b", "\x0ca"]), max_size=12),
+    st.lists(st.sampled_from(["a", " a", "b", "", "}", "a b"]), min_size=1, max_size=4),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+)
+def test_lines_are_found_in_ascii_as_in_any_text(file: list[str], wanted: list[str], end: str, closed: bool) -> None:
+    content = end.join(file) + (end if closed else "")
+    lines = IndexedLines(content)
+    plain = [(match.at, match.start, match.raw) for match in lines.find("\n".join(wanted))]
+    lines._plain_places = lines._folded_places  # type: ignore[method-assign]
+    assert [(match.at, match.start, match.raw) for match in lines.find("\n".join(wanted))] == plain
+
+
+@given(st.text("ab\n", max_size=12), st.text("ab\n", max_size=12), st.integers(0, 12))
+def test_common_ends(one: str, other: str, most: int) -> None:
+    most = min(most, len(one), len(other))
+    pairs = zip(one[::-1], other[::-1], strict=False)
+    shared = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    assert common_end(one, other, most) == min(shared, most)

@@ -23,7 +23,7 @@ _MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
 # Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
-_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 8, 3
+_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 12, 3
 _SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -151,8 +151,7 @@ def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
     Equal text at both ends is compared in large chunks, so that a small change in a large text is fast.
     """
     start = old.rfind("\n", 0, common_start(old, new)) + 1
-    rest = min(len(old), len(new)) - start
-    same = common_start(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1]) if rest else 0
+    same = common_end(old, new, min(len(old), len(new)) - start)
     # The part cut off at the end starts at a line in both.
     cut = old.find("\n", len(old) - same) + 1 if same else 0
     tail = len(old) - cut if cut else 0
@@ -200,6 +199,15 @@ def common_start(one: str, other: str) -> int:
     most, at = min(len(one), len(other)), 0
     for size in (1 << 16, 1 << 8, 1):
         while at < most and one[at : at + size] == other[at : at + size]:
+            at += size
+    return min(at, most)
+
+
+def common_end(one: str, other: str, most: int) -> int:
+    """Return the length of the common suffix of two texts, `most` at most."""
+    at = 0
+    for size in (1 << 16, 1 << 8, 1):
+        while at < most and one[-at - size : len(one) - at] == other[-at - size : len(other) - at]:
             at += size
     return min(at, most)
 

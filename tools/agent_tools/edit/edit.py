@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.edit import change as edit_change
     from agent_tools.edit import diff as edit_diff
-    from agent_tools.edit import formatters, matching, omissions
+    from agent_tools.edit import (
+        formatters,
+        matching,
+        old_names,  # only for small models
+        omissions,
+    )
 
 
 class EditArgs(Value):
@@ -71,6 +76,8 @@ class Edit(Tool[EditArgs]):
         diff = change.diff(ctx)
         change.make(ctx)
         (final,), notes = yield from formatters.after_edit((change,), ctx)
+        if ctx.small_model:
+            notes += old_names.still_elsewhere(args.old_string, args.new_string, ctx)
         name = ctx.workspace.spell(change.path)
         if diff.created:
             return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).{notes}", final.diff(ctx))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
 from math import gcd
 
 from agent_tools.edit.diff import changed_ranges
@@ -50,14 +51,23 @@ class LineMatch(Value):
 
 
 class IndexedLines:
-    """The lines of a text, indexed to find other lines in it."""
+    """The lines of a text, in which other lines are found. It is split only where that is needed."""
 
     def __init__(self, content: str) -> None:
         self.content = content
-        self.raw = split_lines(content)
-        self.keys = [line_key(line) for line in self.raw]
-        self._starts = [0, *accumulate(map(len, self.raw))]
         self._indent_unit = 0
+
+    @cached_property
+    def raw(self) -> list[str]:
+        return split_lines(self.content)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        return [line_key(line) for line in self.raw]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(map(len, self.raw))]
 
     def find(self, old: str, new: str = "") -> list[LineMatch]:
         """Return every match of the lines of `old` under one common shift; [] if `old` is only whitespace.
@@ -67,27 +77,56 @@ class IndexedLines:
         wanted = [line.rstrip("\r\n") for line in split_lines(old)]
         keys = [line_key(line) for line in wanted]
         anchor = next((n for n, core in enumerate(keys) if core), None)
+        if anchor is None:
+            return []
         tab = gcd(*(len(indent_of(line)) for line in [*wanted, *split_lines(new)] if line.strip())) or 4
         found: list[LineMatch] = []
-        at = -1 if anchor is None else anchor - 1
-        while anchor is not None:
+        places = self._plain_places if self.content.isascii() else self._folded_places
+        for first, start, raw in places(keys, anchor):
+            shift = _find_shift([line.rstrip("\r\n") for line in raw], wanted, tab, self._unit)
+            if shift is not None:
+                found.append(LineMatch(first, start, "".join(raw), shift))
+        return found
+
+    def _folded_places(self, keys: list[str], anchor: int) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield the index, the offset and the lines of each place that has these keys."""
+        at = anchor - 1
+        while True:
             try:
                 at = self.keys.index(keys[anchor], at + 1)
             except ValueError:
-                break
+                return
             first = at - anchor
-            last = first + len(keys)
-            if self.keys[first:last] != keys:
+            if self.keys[first : first + len(keys)] == keys:
+                yield first, self._starts[first], self.raw[first : first + len(keys)]
+
+    def _plain_places(self, keys: list[str], anchor: int) -> Iterator[tuple[int, int, list[str]]]:
+        """Do the same in a text of ASCII, whose lines are their own keys but for the spaces around them."""
+        content, core, at = self.content, keys[anchor], 0
+        while (at := content.find(core, at)) >= 0:
+            start, end = content.rfind("\n", 0, at) + 1, content.find("\n", at)
+            end = len(content) if end < 0 else end + 1
+            at = end
+            if content[start:end].strip() != core:
                 continue
-            shift = _find_shift([line.rstrip("\r\n") for line in self.raw[first:last]], wanted, tab, self._unit())
-            if shift is not None:
-                found.append(LineMatch(first, self._starts[first], "".join(self.raw[first:last]), shift))
-        return found
+            for _ in range(anchor):
+                start = content.rfind("\n", 0, start - 1) + 1 if start else -1
+            raw = list(islice(lines_from(content, start), len(keys))) if start >= 0 else []
+            if [line.strip() for line in raw] == keys:
+                yield content.count("\n", 0, start), start, raw
 
     def _unit(self) -> int:
         if self._indent_unit == 0:
             self._indent_unit = _indent_width(self.raw)
         return self._indent_unit
+
+
+def lines_from(text: str, start: int) -> Iterator[str]:
+    """Yield the lines of a text from an offset on, with their ends."""
+    while start < len(text):
+        end = (text.find("\n", start) + 1) or len(text)
+        yield text[start:end]
+        start = end
 
 
 def splice_match(content: str, fit: LineMatch, old: str, new: str) -> tuple[int, int, str]:
@@ -109,16 +148,16 @@ def line_end_at(content: str, start: int) -> str:
     return "\r\n" if content[at - 1 : at] == "\r" else "\n"
 
 
-def _find_shift(lines: list[str], wanted: list[str], tab: int, unit: int) -> Shift | None:
+def _find_shift(lines: list[str], wanted: list[str], tab: int, unit: Callable[[], int]) -> Shift | None:
     """Return the one shift that turns the indentation of all lines of `wanted` into the file's; None if there is none.
 
-    tab: spaces in `wanted` for a tab of the file. unit: spaces of the file for a tab in `wanted`.
+    tab: spaces in `wanted` for a tab of the file. unit: returns the spaces of the file for a tab in `wanted`.
     """
     pairs = [(indent_of(f), indent_of(s)) for f, s in zip(lines, wanted, strict=True) if line_key(s)]
     if (moved := _prefix_shift(pairs)) is not None:
         return moved
     tabs = any("\t" in ours for _, ours in pairs)
-    for size in dict.fromkeys((unit if tabs else tab, 4, 2, 8, 3)):
+    for size in dict.fromkeys((unit() if tabs else tab, 4, 2, 8, 3)):
         spelled = _replace_indent("\t" if tabs else " " * size, " " * size if tabs else "\t")
         if (moved := _prefix_shift([(theirs, spelled(ours)) for theirs, ours in pairs])) is not None:
             return _compose(spelled, moved)

@@ -88,8 +88,11 @@ def replace(content: str, old: str, new: str, replace_all: bool = False) -> Edit
 def _find_exact(content: str, old: str) -> list[tuple[int, int]]:
     """Find all occurrences of `old`, also overlapping ones. A "\\n" in it matches either line end of the file."""
     if "\r\n" not in content:
-        old_lines = old if old in content else old.replace("\r\n", "\n")
-        return [(at, at + len(old_lines)) for at in _find_all(content, old_lines)]
+        places = _find_all(content, old)
+        if not places and "\r\n" in old:
+            old = old.replace("\r\n", "\n")
+            places = _find_all(content, old)
+        return [(at, at + len(old)) for at in places]
     # Search the text with plain line ends; `pairs` has the offset of each position there.
     old_lines = old.replace("\r\n", "\n")
     plain = [(at, at + len(old_lines)) for at in _find_all(content.replace("\r\n", "\n"), old_lines)]

@@ -7,6 +7,7 @@ a mark for each file that was read or written, which the session log stores; the
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from typing import Literal
 
 from agent_tools.base import ToolContext, ToolState
 from agent_tools.fs.encoding import count_lines, decode_text, fingerprint, split_lines
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import MAX_LINE_CHARS, sanitize_output
@@ -28,6 +30,7 @@ _MAX_SEARCHED_FILES = 300
 # Of larger files, and of all but the latest ones, it is not known how they changed.
 _MAX_COMPARED_CHARS = 2_000_000
 _MAX_KEPT_CHARS = 64_000_000
+_MAX_CHECKED_FILES, _MAX_CHECKED_BYTES = 300, 10_000_000
 # Seconds by which the clock of a file system may lag.
 _CLOCK_TOLERANCE_SECONDS = 0.02
 
@@ -118,9 +121,18 @@ class ReadState(ToolState):
         self.told: dict[str, str] = {}
         self._texts: dict[str, dict[str, str]] = {}
         self._kept = 0
+        self._hashed: deque[tuple[bytes, str]] = deque(maxlen=2)
 
     def nested(self) -> ReadState:
         return ReadState()
+
+    def version_of(self, data: bytes) -> str:
+        """Return the fingerprint of a file's bytes; one call asks several times for the same."""
+        known = next((version for there, version in self._hashed if there is data), None)
+        if known is None:
+            known = fingerprint(data)
+            self._hashed.append((data, known))
+        return known
 
     def remember(self, path: str, version: str, text: str) -> None:
         """Keep the text of a version, to tell how a later one differs."""
@@ -153,11 +165,11 @@ def begin_answer(ctx: ToolContext) -> dict[str, str]:
 def note_read(path: Path, data: bytes, ctx: ToolContext, lines: Ranges | None = None) -> None:
     """Note that the model was shown a file, or only some of its lines. Lines seen before stay seen."""
     _keep_mark(path, ctx)
+    ctx.owner.state(ReadState).told.pop(str(path), None)
     if lines is None and len(data) > _MAX_COMPARED_CHARS:
         ctx.seen[str(path)] = fingerprint(data)
         return
     text = decode_text(data)
-    ctx.owner.state(ReadState).told.pop(str(path), None)
     ctx.seen[str(path)] = mark_of(path, data, text.content if text is not None else "", ctx, lines)
 
 
@@ -168,7 +180,8 @@ def mark_of(
 
     mark: its mark before; by default the one that it has.
     """
-    version, state = fingerprint(data), ctx.owner.state(ReadState)
+    state = ctx.owner.state(ReadState)
+    version = state.version_of(data)
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark)
     before = _carried(path, version, content, known, state)
     state.remember(str(path), version, content)
@@ -180,7 +193,8 @@ def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_onc
 
     at_once: now, as by a call that changes the file; by a call that fails, with the next answer. Returns its mark.
     """
-    state, version, known = ctx.owner.state(ReadState), fingerprint(data), _known_version(path, ctx)
+    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
+    version = state.version_of(data)
     there = state.text_of(str(path), known, version)
     if known is None or there is None:
         return ""
@@ -227,16 +241,18 @@ def note_change(
     texts: its text before and after; of a notebook, that of the cell.
     written: what the model wrote of the new text, or was told of it.
     """
-    version, known, state = fingerprint(after), _known_version(path, ctx), ctx.owner.state(ReadState)
+    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
+    version = state.version_of(after)
     state.told.pop(str(path), None)
     if written != "cell":
         state.remember(str(path), version, texts[1])
-    total = count_lines(texts[0])
-    if known is None or before is None or known.version != fingerprint(before):
-        known = KnownVersion("", (), total)
+    if known is None or before is None or known.version != state.version_of(before):
+        known = KnownVersion("", (), count_lines(texts[0]))
     if before is None or written == "all" or (written != "nothing" and known.lines is None):
         ctx.seen[str(path)] = version
-    elif written == "cell" or (known.lines is not None and known.total != total):
+        return
+    total = count_lines(texts[0])
+    if written == "cell" or (known.lines is not None and known.total != total):
         # The lines of another form of the file.
         ctx.seen[str(path)] = known.replace(version=version).mark()
     else:
@@ -258,9 +274,14 @@ def forget_lines(path: str, total: int, ctx: ToolContext) -> None:
         ctx.seen[path] = KnownVersion(KnownVersion.from_mark(mark).version, (), total).mark()
 
 
-def forget_searches(ctx: ToolContext) -> None:
-    """Note that the model has no lines that searches showed."""
-    ctx.owner.state(ReadState).searched.clear()
+def forget_shown(ctx: ToolContext, visible: Sequence[str] = ()) -> None:
+    """Note that the model no longer has what searches and commands showed, except in these results."""
+    state = ctx.owner.state(ReadState)
+    state.searched.clear()
+    state.told.clear()
+    kept = [result for result in state.results if any(result.text in text for text in visible)]
+    state.results.clear()
+    state.results.extend(kept)
 
 
 def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier: bool = False) -> Sight:
@@ -268,8 +289,8 @@ def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier:
 
     earlier: what it knew when it wrote its answer.
     """
-    version, total = fingerprint(data), count_lines(content)
-    state = ctx.owner.state(ReadState)
+    state, total = ctx.owner.state(ReadState), count_lines(content)
+    version = state.version_of(data)
     mark = (state.before or {}).get(str(path)) if earlier else None
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark) if mark else None
     searched = _searched(path, state, state.answered if earlier else None)
@@ -333,9 +354,27 @@ def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
     )
 
 
+def is_known(path: Path, ctx: ToolContext) -> bool:
+    """Return True if the model has read or written a file, or a search showed lines of it."""
+    return str(path) in ctx.seen or str(path) in ctx.owner.state(ReadState).searched
+
+
 def is_another_version(data: bytes, mark: str) -> bool:
     """Return True if a file is not the version that a mark of the session log is of."""
     return fingerprint(data) != KnownVersion.from_mark(mark).version
+
+
+def changed_files(ctx: ToolContext) -> list[str]:
+    """Return the names of files that the model has seen in another version than they have now, the latest first."""
+    found = []
+    for path, mark in list(ctx.seen.items())[: -_MAX_CHECKED_FILES - 1 : -1]:
+        try:
+            changed = is_another_version(read_regular(path, _MAX_CHECKED_BYTES), mark)
+        except (OSError, ValueError):
+            changed = not os.path.lexists(path)
+        if changed:
+            found.append(ctx.workspace.spell(Path(path)))
+    return found
 
 
 def is_older(path: Path, began: float) -> bool:

@@ -55,6 +55,7 @@ from agent_cli.kernel.window import (
 from agent_cli.models.base import ModelError
 from agent_cli.models.errors import window_in
 from agent_tools.base import Tool
+from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import ASSUMED_WINDOW_TOKENS
@@ -328,7 +329,8 @@ def _standing(turn: Turn, *, bare: bool) -> list[str]:
     environment = turn.deps.environment
     if environment is None or bare:
         return []
-    return [f"<session_change>\n{environment.now(turn.deps.policy.mode)}\n</session_change>"]
+    now = environment.now(turn.deps.policy.mode, read_state.changed_files(turn.deps.context))
+    return [f"<session_change>\n{now}\n</session_change>"]
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:

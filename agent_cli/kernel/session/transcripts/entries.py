@@ -32,7 +32,7 @@ from agent_cli.kernel.messages import (
     user_text,
 )
 from agent_cli.kernel.results import Usage
-from agent_cli.kernel.session.files import LogLine, open_log, read
+from agent_cli.kernel.session.files import LogLine, open_log, projects_folder, read
 from agent_cli.kernel.session.history import History
 from agent_cli.kernel.session.records import Partial, SessionNotFoundError
 from agent_tools.record import DecodeError, Value, from_json
@@ -47,12 +47,6 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 def is_session_id(text: str) -> bool:
     """Return True if the text is a whole session ID."""
     return _UUID.fullmatch(text.lower()) is not None
-
-
-def projects_folder(env: Mapping[str, str], home: Path | None) -> Path:
-    """Return the folder with the transcripts of all projects."""
-    chosen = env.get("CLAUDE_CONFIG_DIR")
-    return Path(unicodedata.normalize("NFC", chosen or str((home or Path.home()) / ".claude"))) / "projects"
 
 
 def project_folder(env: Mapping[str, str], home: Path | None, cwd: Path) -> Path:

@@ -21,6 +21,7 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.kernel.events import MessageAdded
 from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.redact import Redactor
 from agent_cli.knowledge.template import attached_files
 from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.key_reader import NEWLINE, KeyReader
@@ -263,8 +264,8 @@ class TerminalApp:
         match item:
             case Printed(text=text):
                 # Output of a command during the turn does not break the open paragraph.
+                self.transcript.writer.begin_printed()
                 self._write(text.removesuffix("\n").split("\n"), settle=False)
-                self.transcript.writer.mark_printed()
             case UserEcho(text=text):
                 self.echo(text)
             case OpenDialog():
@@ -340,9 +341,13 @@ class TerminalApp:
 
     def keep_unmatched(self, text: str) -> bool:
         """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
-        if self.look.before_session:
+        if not self.look.before_session:
+            return False
+        if Redactor({})(text) != text:
+            self.say("That looks like an API key, so it was dropped. First choose what to do with it.")
+        elif text.strip():
             self.queue(text)
-        return self.look.before_session
+        return True
 
     def queue(self, text: str) -> None:
         """Queue a message for the next step, or for the end of the work."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from agent_cli.kernel.redact import Redactor
 from agent_cli.shells.terminal.app.app import TerminalApp
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.output import AtomicOutput, terminal_size
@@ -101,5 +102,6 @@ class PanelDialogs(Dialogs):
         for line in live.take_rest():
             self._console.file.write(f"{line}\n")
         for text in filter(None, (*live.unsent, live.line.draft)):
-            self._keep(text)
+            if Redactor({})(text) == text:
+                self._keep(text)
         return found[0] if found else None

@@ -23,6 +23,7 @@ from prompt_toolkit.history import History
 
 from agent_cli.kernel.runtime.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
+from agent_cli.shells.terminal.app.typed_text import length_after, length_before
 from agent_cli.shells.terminal.dialogs.model import Option
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 
@@ -281,6 +282,19 @@ class InputLine:
         before = self.buffer.document.text_before_cursor
         return self.pastes.placeholder_length(before) or self.pictures.placeholder_length(before)
 
+    @property
+    def before(self) -> int:
+        """Length of what the cursor moves over to the left: a placeholder, or a character of several code points."""
+        return self.placeholder or length_before(self.buffer.document.current_line_before_cursor)
+
+    @property
+    def after(self) -> int:
+        """Length of what the cursor moves over to the right."""
+        after = self.buffer.document.current_line_after_cursor
+        first = after[: after.find("]") + 1]
+        whole = max(self.pastes.placeholder_length(first), self.pictures.placeholder_length(first))
+        return whole if whole and whole == len(first) else length_after(after)
+
     def newline_for_backslash(self) -> bool:
         """Replace a backslash before the cursor with a line break; return False if there is none."""
         if not self.buffer.document.text_before_cursor.endswith("\\"):
@@ -301,7 +315,11 @@ class InputLine:
         self.chosen = -1
         before, after = self.buffer.document.text_before_cursor, self.buffer.document.text_after_cursor
         if self.picking:
-            self.menu, self.chosen = filter_options(self.buffer.text, self._options), 0
+            text = self.buffer.text.strip()
+            self.menu, self.chosen = filter_options(text, self._options), 0
+            if not self.menu and text.isdecimal():
+                # The number of an option.
+                self.menu = [found for found in filter_options("", self._options) if found.index + 1 == int(text)]
         else:
             commands = self._commands() if before.startswith("/") else ()
             self.menu = [] if self.replying else complete(before, commands, self._files)

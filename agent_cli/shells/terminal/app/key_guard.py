@@ -31,7 +31,8 @@ class KeyGuard:
         self._screen, self._clock = screen, clock
         self._view: QuestionView | None = None
         self._opened_at = self._key_at = -QUIET_SECONDS
-        self._used = False
+        self._used = self._answers = False
+        # The last key, if it has answered.
         self._answered_with = ""
         # Letters in the line that came too soon to answer.
         self.early = ""
@@ -43,7 +44,7 @@ class KeyGuard:
     def close(self, key: str = "") -> None:
         """End guarding. key: the one that has answered."""
         self.forget_early()
-        self._view, self._answered_with, self._used = None, key, False
+        self._view, self._answered_with, self._answers, self._used = None, key, bool(key), False
 
     def mark_used(self) -> None:
         """Mark the current key as moving in the question, which does not count as typing."""
@@ -53,7 +54,8 @@ class KeyGuard:
         """Note a key press."""
         if not self._used:
             self._key_at = self._clock()
-        self._used = False
+        self._answered_with = self._answered_with if self._answers else ""
+        self._used = self._answers = False
         if self.early and self._screen.line.buffer.text != self.early:
             self.early = ""
 
@@ -80,6 +82,12 @@ class KeyGuard:
         grave = self._view.dialog.grave and key.isalnum()
         return not grave or self._clock() - self._opened_at >= GRAVE_SECONDS
 
+    @property
+    def is_typing(self) -> bool:
+        """True if a key came shortly before that was no answer."""
+        return not self.is_quiet and not self._answered_with
+
     def repeats_answer(self, key: str) -> bool:
         """Return True for the key that has just answered the question before, pressed once more."""
-        return key == self._answered_with and not self.is_quiet
+        self._answers = key == self._answered_with and not self.is_quiet
+        return self._answers

@@ -363,7 +363,7 @@ def above(live: LiveScreen) -> list[Line]:
     room -= len(rows) + len(status)
     queue = queue_lines(live.queued, width, min(MAX_QUEUED, room))
     if (count := len(live.session.agreed)) and not question and len(queue) < room:
-        text = f"  {counted(count, 'answered call')} to come (Backspace takes the answer back)"
+        text = f"  {counted(count, 'answered call')} to come (Backspace undoes the answer)"
         queue.append((("class:dim", truncate_cells(text, width)),))
     room -= len(queue)
     todos = [] if question else _plan(live, width, min(MAX_STEPS, room))

@@ -80,7 +80,7 @@ class ScreenSession(Protocol):
 
     @property
     def proposal(self) -> str:
-        """A message that would go on with the work; "" if nothing is left."""
+        """A message that would continue the work; "" if nothing is left."""
 
     @property
     def agreed(self) -> Sized:

@@ -135,7 +135,7 @@ class QuestionPanel:
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.from_command or (not screen.line.buffer.text and self.guard.is_quiet))
+            and (dialog.from_command or (not screen.line.buffer.text and not self.guard.is_typing))
         ):
             self._begin_input(dialog.words)
         screen.draw_soon()
@@ -435,10 +435,8 @@ class QuestionPanel:
         self._end_replies(sent=True)
         ask, self.ask = self.ask, None
         if ask is not None:
-            pick = ask.dialog.words
-            if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
-                text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer, ask.dialog)
-                self._screen.say(f"? {one_line(ask.view.asks)} → {text}")
+            if text := _trace(answer, ask):
+                self._screen.say(text)
             ask.waiting.answer(answer)
             if not ask.dialog.from_command:
                 self._screen.answered()
@@ -456,6 +454,17 @@ class QuestionPanel:
                 self._close_with(result.answer)
 
         self._screen.app.create_background_task(edit())
+
+
+def _trace(answer: Any, ask: OpenDialog) -> str:
+    """Return the line that stays of a question and its answer; "" for none."""
+    dialog = ask.dialog
+    if answer is None or dialog.reported or dialog.quiet:
+        return ""
+    if dialog.told is not None:
+        return dialog.told(answer)
+    text = one_line(dialog.words.options[answer][0]) if isinstance(dialog.words, Pick) else _answer_line(answer, dialog)
+    return f"? {one_line(ask.view.asks)} → {text}"
 
 
 def _answer_line(answer: Any, dialog: Dialog) -> str:

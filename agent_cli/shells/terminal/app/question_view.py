@@ -14,7 +14,7 @@ from rich.text import Text
 from agent_cli.shells.terminal.dialogs.lines import block_lines, body_lines, detail_lines, dialog_lines, wrapped_line
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick, TextInput
 from agent_cli.shells.terminal.render.ansi import to_ansi, wrap
-from agent_cli.shells.terminal.render.console import styled
+from agent_cli.shells.terminal.render.console import STYLES, styled
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, one_line
 
@@ -107,7 +107,12 @@ class QuestionView:
             dialog = self.dialog
             # A question of its own has its subject as the title.
             lead = block_lines(dialog.title, console) if self.asks != dialog.title.text and not dialog.asks else ()
-            lines = [*lead, *body_lines(dialog, console)]
+            # Text is wrapped for the rows of the question, which leave the last column free.
+            whole, console.width = console.width, width
+            try:
+                lines = [*lead, *body_lines(dialog, console)]
+            finally:
+                console.width = whole
             self._bodies[width] = [row for line in lines for row in wrapped_line(line, width)]
         return self._bodies[width]
 
@@ -141,7 +146,7 @@ class QuestionView:
         body = [] if self.written else list(self.body(console, width))
         if self.explained:
             body = [row for line in self._reasons(console) for row in wrapped_line(line, width)]
-        rule = [Text("─" * width, "blue")] if room > _LOW_ROWS else []
+        rule = [Text("─" * width, STYLES["accent"])] if room > _LOW_ROWS else []
         title = title if rule else title[:1]
         left = max(room - len(rule) - len(title), 0)
         choices = self._choices(width, left - len(facts) - len(body), dim=replying or away)
@@ -211,8 +216,8 @@ class QuestionView:
         """Return a choice as one line, shortened in the middle to the width, if one is given."""
         choice, chosen = self.choices[number], number == self.chosen
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
-        text = Text(f"{'❯' if chosen else ' '} ", "blue" if chosen and not dim else "")
-        text.append(f"{choice.key:<2} ", "dim" if dim else "blue").append(box)
+        text = Text(f"{'❯' if chosen else ' '} ", STYLES["accent"] if chosen and not dim else "")
+        text.append(f"{choice.key:<2} ", "dim" if dim else STYLES["accent"]).append(box)
         style = "dim" if dim else "bold" if chosen else ""
         text.append_text(Text(style=style).append_text(styled(one_line(choice.label))))
         if width and text.cell_len > width > 20:

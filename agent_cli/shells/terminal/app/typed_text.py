@@ -52,8 +52,11 @@ def count_typed_rows(text: str, width: int) -> int:
     """Return the rows that a text takes."""
     rows = 0
     for line in text.split("\n"):
-        shown = sum(pad + get_cwidth(char) for pad, char in zip(wrap_typed(line, width), line, strict=True) if pad >= 0)
-        rows += max(1, -(-shown // width))
+        rows, used = rows + 1, 0
+        for pad, char in zip(wrap_typed(line, width), line, strict=True):
+            for size in (*[1] * pad, *[get_cwidth(char)] * (pad >= 0)):
+                # A wide character may leave a cell free.
+                rows, used = (rows + 1, size) if used + size > width else (rows, used + size)
     return rows
 
 

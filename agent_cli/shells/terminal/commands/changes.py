@@ -84,7 +84,7 @@ def _redo(ctx: SlashContext, words: str) -> None:
             ctx.say("There is nothing to redo.")
             return
         number, plan = found
-        chosen = _choose_files(ctx, plan)
+        chosen = _choose_files(ctx, plan, redo=True)
         if chosen is not None:
             _report(ctx, chosen, work.redo(number, chosen), "Re-applied")
 
@@ -218,7 +218,7 @@ def _undo_turns(
     return True
 
 
-def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
+def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False, redo: bool = False) -> list[Item] | None:
     """Return the files to restore: list them, and ask about each that changed since."""
     root = str(ctx.run_env.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
@@ -236,22 +236,24 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> li
     for note in plan.notes:
         ctx.say(f"  note: {note}")
     if not ready and not ask:
-        ctx.say("No file can be reverted.")
+        ctx.say(f"No file can be {'re-applied' if redo else 'reverted'}.")
         return []
     if offered and not ctx.confirm("Roll back?"):
         return None
     if ready and not offered:
         options = [
-            ("y", "Yes", f"revert {counted(len(ready), 'file')}"),
+            ("y", "Yes", f"{'re-apply' if redo else 'revert'} {counted(len(ready), 'file')}"),
             ("s", "Some", "file by file"),
             ("n", "No", ""),
         ]
-        answer = ctx.decide("Undo?", options)
+        answer = ctx.decide("Redo?" if redo else "Undo?", options)
         if answer is None:
             return None
         if answer == "s":
             ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
-    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: undo it anyway?")]
+    return ready + [
+        i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: {'redo' if redo else 'undo'} it anyway?")
+    ]
 
 
 def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:

@@ -117,7 +117,7 @@ def _output_style(ctx: SlashContext, words: str) -> None:
     ctx.layers.add({"output_style": style.name}, "/output-style", ctx.run_env.root)
     # The system prompt is not changed, to preserve the providers' prompt caches.
     text = style_block(style) or "Answer as your first instructions say; no output style applies any more."
-    ctx.agent.inbox.append(f"<session_change>\nFrom now on:\n{text}\n</session_change>")
+    ctx.agent.tell(f"From now on:\n{text}")
     ctx.say(f"output style: {style.name} (/config output_style {style.name} makes it the default)")
 
 

@@ -187,10 +187,10 @@ def _width(taken: int) -> int:
 def _sessions(ctx: SlashContext, words: str) -> None:
     found = list(summarize_sessions(_store(ctx).folder))
     now = datetime.now(UTC)
-    width = _width(13)
+    width = _width(14)
     for g in found[:_MAX_LISTED]:
         mark = "*" if g.session_id == ctx.agent.session_id else " "
-        ctx.say(f" {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
+        ctx.say(f"  {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
     more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
@@ -234,7 +234,7 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
     return found[left.index].session_id if left is not None else ""
 
 
-@slash("continue", "continue what the last turn has left to do")
+@slash("continue", "continue what the last turn left unfinished")
 def continue_(ctx: SlashContext, rest: str) -> None:
     ctx.run_turn(" ".join(filter(None, (ctx.proposal or "continue", rest))))
 

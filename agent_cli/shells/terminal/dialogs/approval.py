@@ -230,7 +230,7 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
             rare=number > 0,
         )
     no = words_for("no, because> ", reject)
-    why = "the model learns it; with a comment (Tab), the calls after it are not run either"
+    why = "the model learns it; after a comment (Tab), the other calls of its answer are skipped"
     yield Choice("n", "No", GiveAnswer(reject), NO, "no", detail="Tab: say what to do instead", why=why, comment=no)
     if change.name:
 
@@ -269,6 +269,15 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
     The answer is True, False, a `SkippedHunk` or `RemainingHunks`.
     """
     left = of - number + 1
+    where = f"hunk {number} of {of} of {escape_lookalikes(hunk.path)}"
+
+    def told(answer: bool | SkippedHunk | RemainingHunks) -> str:
+        if isinstance(answer, SkippedHunk):
+            return f"✗ skipped {where}: {one_line(answer.why)}"
+        if isinstance(answer, RemainingHunks):
+            return "" if answer.take else f"✗ skipped {where}{' and those behind it' if left > 1 else ''}"
+        return "" if answer else f"✗ skipped {where}"
+
     why = TextInput("skip, because> ", lambda words: SkippedHunk(words.strip()) if words.strip() else None)
     rest = (
         Choice("a", f"Apply all {left} hunks that are left", GiveAnswer(RemainingHunks(True)), ("a",), "all the rest"),
@@ -285,5 +294,5 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
             *(rest if left > 1 else ()),
         ),
         escape="d" if left > 1 else "n",
-        reported=True,
+        told=told,
     )

@@ -150,6 +150,7 @@ class Dialog(Value):
     escape: key of the choice that Escape selects.
     from_command: it is asked by a command of the user, so leaving answers None; other questions then stay open.
     reported: an event of the turn reports the answer, so the panel does not.
+    told: returns the line to write for an answer, if it is not the usual one; "" for none.
     guard: seconds without a line before a line counts as an answer, in the plain front end.
     grave: something would be destroyed, or leave the sandbox.
     whole: the body is written above the question in any case.
@@ -169,6 +170,7 @@ class Dialog(Value):
     escape: str = "n"
     from_command: bool = False
     reported: bool = False
+    told: Callable[[Any], str] | None = None
     asks: str = ""
     guard: float = GUARD_SECONDS
     grave: bool = False

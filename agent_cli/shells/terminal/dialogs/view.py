@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
-from agent_cli.shells.terminal.render.ansi import clip, to_ansi, truncate_cells, wrap
+from agent_cli.shells.terminal.render.ansi import cells, to_ansi, truncate_cells, wrap
 from agent_cli.shells.terminal.render.console import MARGIN, STYLES, row_fill, styled
 from agent_tools.record import Value
 
@@ -244,14 +244,14 @@ class ViewState:
             keys += [("/", "filter")] if len(view.items) > 5 and not self._open else []
             keys += [("←", "all")] if self._open and view.items else []
             keys += [("q", "close")]
+        *others, last = [_key(*key) for key in keys]
         line = Text()
-        for key, label in keys:
-            part = Text(" · ", STYLES["dim"]) if line else Text()
-            part.append_text(styled(key, "accent")).append_text(styled(f" {label}", "dim"))
-            if line.cell_len + part.cell_len > width:
+        for part in others:
+            # The key that closes the view is always there.
+            if line.cell_len + part.cell_len + last.cell_len + 6 > width:
                 break
-            line.append_text(part)
-        return line
+            line.append_text(part).append_text(styled(" · ", "dim"))
+        return line.append_text(last)
 
     def _body(self, width: int, room: int) -> list[Text]:
         view = self.view
@@ -286,7 +286,12 @@ class ViewState:
     def _list(self, width: int, room: int) -> list[Text]:
         """Return rows of the list around the chosen item, below the headings of their sections."""
         view, chosen = self.view, self.index
-        column = min(max((len(view.items[n].label) for n in self.shown), default=0), width * 2 // 5) + 4
+        items = [view.items[n] for n in self.shown]
+        label, about = (
+            max(map(cells, texts), default=0) for texts in zip(*((i.label, i.about) for i in items), strict=True)
+        )
+        # What comes after a label leaves it two fifths of the row at least.
+        column = min(label, max(width - about - 8, width * 2 // 5)) + 4
         rows: list[Text] = []
         at, section, marked = 0, "", any(item.mark.strip() for item in view.items)
         for index in self.shown:
@@ -299,6 +304,10 @@ class ViewState:
             rows.append(_item_row(item, column, width, chosen=index == chosen, marked=marked))
         first = max(0, min(at - room // 2, len(rows) - room))
         return rows[first : first + room]
+
+
+def _key(key: str, label: str) -> Text:
+    return Text().append_text(styled(key, "accent")).append_text(styled(f" {label}", "dim"))
 
 
 def _item_row(item: ViewItem, column: int, width: int, *, chosen: bool, marked: bool) -> Text:
@@ -355,8 +364,3 @@ def bar(shares: Sequence[tuple[float, str]], whole: float, width: int) -> Text:
         line.append("█" * size, STYLES.get(style, style))
         left -= size
     return line.append("░" * left, STYLES["dim"])
-
-
-def named(name: str, width: int) -> str:
-    """Return a name as the first column of a row."""
-    return clip(name, width).ljust(width)

@@ -76,7 +76,7 @@ def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Tex
     if text.cell_len <= console.width - len(first) and "\n" not in text.plain:
         yield Text(first).append_text(text)
         return
-    for number, row in enumerate(text.wrap(console, max(console.width - len(more), 20))):
+    for number, row in enumerate(text.wrap(console, max(console.width - len(more), 8))):
         row.rstrip()
         yield Text(more if number else first).append_text(row)
 

@@ -252,21 +252,21 @@ class EventRenderer:
     def _draw_plan(self, items: tuple[TodoItem, ...], *, paused: bool) -> None:
         """Write a plan once, and later the steps that are done; of an earlier plan, that there is one."""
         before, self._steps = {item.content: item.status for item in self._steps}, items
-        done = sum(item.status in ("completed", "cancelled") for item in items)
+        done = [item for item in items if item.status in ("completed", "cancelled")]
         if paused:
             if not self._told_of_paused:
-                self._say(f"  an earlier plan is paused, {done} of {len(items)} done (/todos shows it)", "dim")
+                self._say(f"  an earlier plan is paused, {len(done)} of {len(items)} done (/todos shows it)", "dim")
             self._told_of_paused = True
             return
         if set(before) != {item.content for item in items}:
             self._out.step(Text("≡ ").append_text(call_title(f"Plan of {counted(len(items), 'step')}")))
             self._out.change(list(display_lines(TodoView(items))))
             return
-        for item in items:
-            if item.status != before[item.content] and item.status in ("completed", "cancelled"):
-                line = styled(f"{PLAN_MARKS[item.status]} ", "good" if item.status == "completed" else "dim")
-                line = Text().append_text(line).append_text(styled(item.content))
-                self._out.step(line.append_text(styled(f" · {done} of {len(items)}", "dim")))
+        changed = [item for item in done if item.status != before[item.content]]
+        for number, item in enumerate(changed, len(done) - len(changed) + 1):
+            mark = styled(f"{PLAN_MARKS[item.status]} ", "good" if item.status == "completed" else "dim")
+            line = Text().append_text(mark).append_text(styled(item.content))
+            self._out.step(line.append_text(styled(f" · {number} of {len(items)}", "dim")))
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)
@@ -355,7 +355,7 @@ class EventRenderer:
         complete = event.result == "Complete" and not event.degraded
         used = event.earlier + event.usage
         facts = [
-            "interrupted: say what to do instead, or continue" if reason == "interrupted" else "",
+            "interrupted; say what to do instead, or continue" if reason == "interrupted" else "",
             short_duration(event.diagnostics.duration_ms / 1000),
             tokens_used(used.input, used.output),
             f"{'~' if used.estimated else ''}{dollars(used.cost)}" if used.reliable and used.cost else "",

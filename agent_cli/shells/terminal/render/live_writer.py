@@ -55,6 +55,8 @@ class Exploration:
         line = call_title(", ".join(parts).capitalize())
         if self._failed:
             line.append_text(styled(f", {self._failed} failed", "dim"))
+        if line.cell_len > width:
+            line.truncate(width, overflow="ellipsis")
         names = ", ".join(dict.fromkeys([*(title.partition(" ")[2] for _, title in running), *self._names]))
         key = f" ({MORE_KEY})"
         room = width - line.cell_len - len(key) - 3
@@ -94,6 +96,13 @@ class LiveWriter(Writer):
 
     def mark_printed(self) -> None:
         """Note that other lines have been written meanwhile."""
+        self._kind = "note"
+
+    def begin_printed(self) -> None:
+        """Separate other lines, which are about to be written, from the block above; not from their command."""
+        self.flush()
+        if self._kind not in ("", "note", "command"):
+            self._sink.write("\n")
         self._kind = "note"
 
     def answer(self, text: str) -> None:

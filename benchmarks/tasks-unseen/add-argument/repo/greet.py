@@ -1,0 +1,5 @@
+"""Greetings."""
+
+
+def greet(name):
+    return "Hello, " + name + "!"

@@ -1,0 +1,3 @@
+# The order sends the mail.
+def add(cart, item):
+    cart.append(item)

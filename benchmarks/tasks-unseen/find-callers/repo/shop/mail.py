@@ -1,0 +1,2 @@
+def send_mail(to, text):
+    print(to, text)

@@ -1,0 +1,2 @@
+def total_price(prices):
+    return sum(prices)

@@ -1,0 +1,197 @@
+"""Small models led by constrained steps: which steps are possible, how one is read, and a whole task."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.kernel.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.models.base import (
+    Chunk,
+    MessageStop,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
+    ToolSpec,
+)
+from agent_cli.models.guided import ANSWER, StepReader, as_steps, possible_steps, step_schema
+from tests.support.model_server import ModelServer, Received, Reply
+from tests.support.program import agent
+
+STOP = MessageStop("end_turn", "stop")
+
+
+def spec(name: str, *required: str, **more: str) -> ToolSpec:
+    properties = {key: {"type": "string", "description": "words"} for key in required}
+    properties |= {key: {"type": kind} for key, kind in more.items()}
+    return ToolSpec(name, f"Does {name}. More words.", {"properties": properties, "required": [*required]})
+
+
+TOOLS = (
+    spec("Read", "file_path", offset="integer"), spec("Grep", "pattern", path="string"), spec("Bash", "command"),
+    spec("Edit", "file_path", "old_string", "new_string"),
+)  # fmt: skip
+EVERY = ["Read", "Grep", "Bash", "Edit"]
+READ, GREP, RUN = ("Read", {"file_path": "a.py"}), ("Grep", {"pattern": "x"}), ("Bash", {"command": "pytest"})
+EDIT = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"})
+
+
+def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int] = frozenset()) -> tuple[Message, ...]:
+    messages: list[Message] = [UserMessage(asked)]
+    for number, (name, arguments) in enumerate(calls):
+        messages.append(AssistantMessage((ToolCall(f"c{number}", name, arguments),)))
+        messages.append(ToolMessage(f"c{number}", name, "done", is_error=number in failed))
+    return tuple(messages)
+
+
+@pytest.mark.parametrize(
+    ("messages", "steps"),
+    [
+        (after("Fix it."), EVERY),
+        (after("Fix it.", READ), [*EVERY, ANSWER]),
+        (after("Fix it.", READ, EDIT), EVERY),
+        (after("Fix it.", READ, EDIT, READ), EVERY),
+        (after("Fix it.", READ, EDIT, RUN), [*EVERY, ANSWER]),
+        (after("Fix it.", READ, EDIT, GREP), [*EVERY, ANSWER]),
+        (after("Fix it.", READ, RUN, EDIT, failed=frozenset({2})), EVERY),
+        (after("Fix it.", READ, READ), ["Grep", "Bash", "Edit", ANSWER]),
+        (after("Fix it.", READ, GREP, READ), ["Grep", "Bash", "Edit", ANSWER]),
+        (after("Fix it.", READ, EDIT, RUN, READ), [*EVERY, ANSWER]),
+        (after("What is x? Do not change anything.", READ), ["Read", "Grep", "Bash", ANSWER]),
+        (after("Explain it without editing files."), ["Read", "Grep", "Bash"]),
+        (after("Write a test. Do not change a.py.", READ), [*EVERY, ANSWER]),
+        (after("What number does it return?", READ), EVERY),
+        (after("How many lines has it?", READ), EVERY),
+        (after("How many lines has it?", READ, RUN), [*EVERY, ANSWER]),
+        (after("How many lines has it?", READ, GREP, READ, GREP), ["Read", "Bash", "Edit", ANSWER]),
+        ((*after("Fix it.", READ), AssistantMessage((Text("Done."),)), UserMessage("And b.py?")), EVERY),
+        ((*after("Fix it.", READ), UserMessage("<reminder>\nGo on.\n</reminder>")), [*EVERY, ANSWER]),
+    ],
+)
+def test_which_steps_are_possible(messages: tuple[Message, ...], steps: list[str]) -> None:
+    assert possible_steps(Request("m", "", messages, TOOLS)) == steps
+
+
+def test_a_required_call_is_no_answer_and_a_forbidden_one_is_only_that() -> None:
+    messages = after("Fix it.", READ)
+    assert possible_steps(Request("m", "", messages, TOOLS, tool_choice="required")) == EVERY
+    assert possible_steps(Request("m", "", messages, TOOLS, tool_choice="none")) == [ANSWER]
+
+
+def test_the_schema_of_a_step_has_a_thought_the_tool_and_what_it_needs() -> None:
+    schema = step_schema("Read", TOOLS)
+    assert list(schema["properties"]) == ["think", "tool", "file_path", "offset"]
+    assert schema["required"] == ["think", "tool", "file_path"]
+    assert schema["properties"]["file_path"] == {"type": "string"}
+    assert step_schema(ANSWER, TOOLS)["required"] == ["think", "tool", "text"]
+    assert list(step_schema("Grep", TOOLS)["properties"]) == ["think", "tool", "pattern"]
+
+
+def joined(chunks: list[Chunk]) -> list[Chunk]:
+    """The chunks, with neighbours of a kind in one."""
+    out: list[Chunk] = []
+    for chunk in chunks:
+        last = out[-1] if out else None
+        if isinstance(chunk, TextChunk | ThinkingChunk) and isinstance(last, type(chunk)):
+            out[-1] = last.replace(text=last.text + chunk.text)
+        else:
+            out.append(chunk)
+    return out
+
+
+TEXTS = st.text(max_size=30)
+
+
+@given(TEXTS, TEXTS, st.booleans(), st.lists(st.integers(0, 200), max_size=8))
+def test_a_step_is_read_the_same_in_whatever_pieces_it_arrives(
+    thought: str, words: str, ascii_only: bool, cuts: list[int]
+) -> None:
+    for tool, key in ((ANSWER, "text"), ("Bash", "command")):
+        raw = json.dumps({"think": thought, "tool": tool, key: words}, ensure_ascii=ascii_only)
+        raw = raw.encode("utf-8", "replace").decode()
+        reader, places = StepReader("call00000"), sorted({min(cut, len(raw)) for cut in cuts} | {0, len(raw)})
+        chunks = [c for a, b in pairwise(places) for c in reader.feed(raw[a:b])]
+        chunks = joined([*chunks, *reader.end(STOP)])
+        read = json.loads(raw)
+        told: list[Chunk] = [ThinkingChunk(read["think"])] if read["think"] else []
+        if tool == ANSWER:
+            told += [TextChunk(read["text"])] if read["text"] else []
+            assert chunks == [*told, STOP]
+        else:
+            assert chunks[:-2] == [*told, ToolCallStart(0, "call00000", "Bash")]
+            assert isinstance(chunks[-2], ToolCallDelta) and json.loads(chunks[-2].json) == {"command": read["command"]}
+            assert chunks[-1] == MessageStop("tool_use", "stop")
+
+
+def test_what_is_no_step_is_text_and_a_step_that_is_cut_is_a_broken_call() -> None:
+    reader = StepReader("call00000")
+    assert joined([*reader.feed(" I "), *reader.feed("can't."), *reader.end(STOP)]) == [TextChunk(" I can't."), STOP]
+    reader, cut = StepReader("call00000"), MessageStop("max_tokens", "length")
+    list(reader.feed('{"think": "a", "tool": "Write", "file_path": "a", "content": "x'))
+    *_, start, arguments, end = reader.end(cut)
+    assert isinstance(start, ToolCallStart) and start.name == "Write" and end == cut
+    assert isinstance(arguments, ToolCallDelta) and not arguments.json.endswith("}")
+
+
+def test_a_history_of_any_model_is_told_as_steps() -> None:
+    calls = (ToolCall("a", *READ), ToolCall("b", *GREP))
+    history = (
+        UserMessage("Look."), AssistantMessage((Text("I look."), *calls)), ToolMessage("a", "Read", "1"),
+        ToolMessage("b", "Grep", "2"), UserMessage("<reminder>\nx\n</reminder>"), AssistantMessage((Text("Done."),)),
+    )  # fmt: skip
+    assert [m.text for m in as_steps(history)] == [
+        "request: Look.",
+        '{"think": "I look.", "tool": "Read", "file_path": "a.py"}', "result: 1",
+        '{"think": "", "tool": "Grep", "pattern": "x"}', "result: 2",
+        "<reminder>\nx\n</reminder>",
+        '{"think": "", "tool": "Answer", "text": "Done."}',
+    ]  # fmt: skip
+
+
+def step(tool: str, **arguments: str) -> str:
+    return json.dumps({"think": "next", "tool": tool, **arguments})
+
+
+def tools_of(received: Received) -> list[str]:
+    schema = received.body["response_format"]["json_schema"]["schema"]
+    return [each["properties"]["tool"]["const"] for each in schema["anyOf"]]
+
+
+def test_a_task_is_done_in_steps_through_the_tools_and_the_permissions_of_the_program(work: Path) -> None:
+    (work / "a.py").write_text("limit = 1\n")
+    steps = [
+        step("Grep", pattern="limit"),
+        step("Edit", file_path="a.py", old_string="limit", new_string="most"),
+        step("Bash", command="python3 a.py"),
+        step("Answer", text="It is most now."),
+    ]
+    with ModelServer([Reply(text=text) for text in steps]) as server:
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        flags = ["--profile", "guided", "--permission-mode", "acceptEdits", "--allowedTools", "Bash(python3 a.py)"]
+        done = agent(["-p", "--model", "openai/x", *flags, "--", "Rename limit to most."], work, keys)
+    assert (done.stdout, done.returncode) == ("It is most now.\n", 0)
+    assert (work / "a.py").read_text() == "most = 1\n"
+    first, second, third, fourth = server.requests
+    assert "tools" not in first.body and ANSWER not in tools_of(first) and ANSWER in tools_of(second)
+    assert ANSWER not in tools_of(third) and ANSWER in tools_of(fourth)
+    assert "request: Rename limit to most." in json.dumps(first.body["messages"])
+    assert fourth.body["messages"][-1]["content"].startswith("result: ")
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_server_that_is_not_known_is_asked_whether_it_keeps_to_a_schema(work: Path, able: bool) -> None:
+    texts = [step("Bash", command="true"), step("Answer", text="None.")] if able else ["None."]
+    with ModelServer([Reply(text=text) for text in texts]) as server:
+        server.keeps_to_schemas = able
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_CONTEXT_WINDOW": "8000"}
+        done = agent(["-p", "--model", "openai/x", "--allowedTools", "Bash(true)", "--", "hi"], work, keys)
+    assert (done.stdout, done.returncode) == ("None.\n", 0)
+    assert all(("response_format" in request.body) == able for request in server.requests)

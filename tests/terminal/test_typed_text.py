@@ -1,0 +1,37 @@
+"""How typed text is wrapped, and where its characters end."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_cli.shells.terminal.app.typed_text import count_typed_rows, length_after, length_before, wrap_typed
+from agent_cli.shells.terminal.render.ansi import cells
+
+
+def rows(text: str, width: int) -> list[str]:
+    """The rows that a window of this width makes of a wrapped text."""
+    shown = "".join(" " * pad + char for pad, char in zip(wrap_typed(text, width), text, strict=True) if pad >= 0)
+    found = [""]
+    for char in shown:
+        if cells(found[-1] + char) > width:
+            found.append("")
+        found[-1] += char
+    return [row.rstrip() for row in found]
+
+
+def test_typed_text_is_wrapped_at_spaces() -> None:
+    assert rows("the quick brown fox jumps over it", 10) == ["the quick", "brown fox", "jumps over", "it"]
+    assert rows("a " + "x" * 25, 10) == ["a xxxxxxxx", "x" * 10, "x" * 7]
+    assert rows("see 変更は小さい now", 10) == ["see 変更は", "小さい now"]
+
+
+@pytest.mark.parametrize("width", [5, 11, 40])
+def test_the_rows_are_counted_as_they_are_drawn(width: int) -> None:
+    text = "words of many lengths, some of themratherlong and 変更は小さい too"
+    assert count_typed_rows(f"{text}\n\n{text}", width) == 2 * len(rows(text, width)) + 1
+
+
+@pytest.mark.parametrize("char", ["a", "👍🏽", "👨‍👩‍👧", "🇩🇪", "e\u0301", "✌️", "か"])
+def test_a_character_is_moved_over_as_a_whole(char: str) -> None:
+    assert length_before(f"x{char}") == length_after(f"{char}x") == len(char)
+    assert length_before(f"🇫🇷{char}") == len(char)

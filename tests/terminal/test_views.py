@@ -1,0 +1,104 @@
+"""Views: what the keys do, what a window of any size shows, and what is printed without one."""
+
+from __future__ import annotations
+
+import pytest
+from rich.text import Text
+
+from agent_cli.shells.terminal.dialogs.view import PRINTED_COLUMNS, Chosen, View, ViewAction, ViewItem, ViewState, bar
+from agent_cli.shells.terminal.render.ansi import cells
+from tests.support.pty_session import plain
+
+SIZES = [(39, 15), (79, 24), (99, 32), (159, 45)]
+FRUITS = ("apple", "banana", "cherry", "date", "elderberry", "fig")
+
+
+def fruits(count: int = 6, **more: object) -> View:
+    def detail(name: str) -> object:
+        return lambda width: [Text(f"{name} {n}") for n in range(60)]
+
+    items = tuple(
+        ViewItem(name, f"{name} is a fruit that grows somewhere", section="early" if n < 3 else "late",
+                 detail=detail(name), mark="✓" if n % 2 else " ", style="good")
+        for n, name in enumerate(FRUITS[:count])
+    )  # fmt: skip
+    return View("Fruits", lambda width: [Text("All that there are.")], items, **more)  # type: ignore[arg-type]
+
+
+def shown(state: ViewState, width: int = 79, height: int = 24) -> str:
+    return "\n".join(plain(row) for row in state.rows(width, height))
+
+
+def press(state: ViewState, *keys: str) -> Chosen | bool:
+    left: Chosen | bool = False
+    for key in keys:
+        assert not left
+        left = state.press(key)
+    return left
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_view_has_as_many_rows_as_the_window_and_none_too_wide(width: int, height: int) -> None:
+    state = ViewState(fruits(actions=(ViewAction("x", "remove this one from the list"),)))
+    for keys in ((), ("down", "down"), ("enter",), ("pagedown",), ("left", "/", "e"), ("enter", "end")):
+        press(state, *keys)
+        rows = [plain(row) for row in state.rows(width, height)]
+        assert len(rows) == height and all(cells(row) <= width for row in rows)
+        assert rows[0].startswith("Fruits") and rows[-1].endswith(("q close", "Esc all"))
+
+
+def test_a_list_is_walked_filtered_opened_and_closed() -> None:
+    state = ViewState(fruits())
+    assert "❯   apple" in shown(state) and "1 of 6" in shown(state) and "apple 3" in shown(state)
+    press(state, "down", "down", "down", "up")
+    assert "❯   cherry" in shown(state) and "\nearly\n" in shown(state)
+    press(state, "/", "l", "a", "t", "e", " ", "f", "i", "g", "enter")
+    assert "❯ ✓ fig" in shown(state) and "apple" not in shown(state) and "1 of 1" in shown(state)
+    press(state, "enter")
+    assert "Fruits · fig" in shown(state) and "fig 15" in shown(state) and "fruit" not in shown(state)
+    press(state, "pagedown")
+    assert "\nfig 0\n" not in shown(state)
+    press(state, "left", "escape")
+    assert "❯   apple" in shown(state)
+    assert press(state, "escape") is True and press(ViewState(fruits()), "q") is True
+
+
+def test_what_matches_nothing_is_said_and_taken_back() -> None:
+    state = ViewState(fruits())
+    press(state, "/", "q", "x")
+    assert "nothing matches" in shown(state)
+    press(state, "backspace", "backspace", "enter", "down")
+    assert "❯ ✓ banana" in shown(state)
+
+
+def test_a_key_of_an_action_leaves_with_the_item_that_it_is_offered_for() -> None:
+    change, remove = ViewAction("enter", "change"), ViewAction("x", "remove", lambda index: index > 0)
+    state = ViewState(fruits(actions=(change, remove)))
+    assert press(state, "x") is False and "x remove" not in shown(state)
+    assert press(state, "down", "x") == Chosen("x", 1)
+    assert press(ViewState(fruits(actions=(change,), at=4)), "enter") == Chosen("enter", 4)
+
+
+def test_a_view_that_begins_with_a_detail_closes_from_there() -> None:
+    peek = fruits(at=2, opened=True)
+    state = ViewState(peek)
+    assert "Fruits · cherry" in shown(state) and press(state, "c-o") is False
+    assert "Fruits · banana" in shown(state)
+    assert press(state, "escape") is True
+    state = ViewState(peek)
+    press(state, "left")
+    assert "❯   cherry" in shown(state) and press(state, "enter", "escape") is False
+
+
+def test_without_a_window_a_view_is_text() -> None:
+    lines = [line.plain for line in fruits(2).printed(PRINTED_COLUMNS)]
+    assert lines == [
+        "All that there are.", "early", "  apple  apple is a fruit that grows somewhere",
+        "  banana  banana is a fruit that grows somewhere",
+    ]  # fmt: skip
+    assert [line.plain for line in View("None", empty="There are none.").printed(80)] == ["There are none."]
+
+
+def test_a_bar_shows_each_part_and_what_is_free() -> None:
+    assert bar([(50, "accent"), (1, "good"), (0, "bad")], 100, 20).plain == "█" * 11 + "░" * 9
+    assert bar([(500, ""), (500, "")], 100, 20).plain == "█" * 20
