@@ -107,7 +107,7 @@ def test_a_model_over_the_wire_with_its_tokens_and_cost(tasks: Path, evaluate: E
 
 
 def test_a_budget_that_cannot_hold_is_refused_at_once(tasks: Path, evaluate: Evaluate) -> None:
-    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    env = {"OPENAI_API_KEY": "k"}  # another server could report what its calls cost
     done = evaluate(tasks, "--model", "openai/nobody-knows", "--max-budget-usd", "1", **env)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--allow-unknown-cost" in done.stderr

@@ -209,7 +209,7 @@ def test_small_models_are_known_by_window_size_and_name(
 def test_servers_say_how_many_parameters_a_model_has() -> None:
     meta = {"n_ctx_train": 32768, "n_params": 1_777_088_000}
     with serving({"/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp", "meta": meta}]}}) as (url, _):
-        assert ask_server(url, "m") == ServedModel(32768, 1_777_088_000, llama_cpp=True)
+        assert ask_server(url, "m") == ServedModel(32768, 1_777_088_000, llama_cpp=True, constrains=True)
         window = found("openai/m", url)
         assert (window.parameters, window.llama_cpp) == (1_777_088_000, True)
     shown = {"model_info": {"general.parameter_count": 7_615_616_512, "qwen2.context_length": 32768}}
