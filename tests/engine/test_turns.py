@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.kernel.decisions import Approve, Defer, EditedCall, Reject
-from agent_cli.kernel.engine.types import ModelHandle
+from agent_cli.kernel.engine.types import ModelHandle, ToolTable
 from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -25,9 +25,11 @@ from agent_cli.kernel.events import (
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.kernel.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
 from agent_cli.models.base import Chunk, ModelError, Notice, Request, Restarted, Started, TextChunk, UsageChunk
-from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
+from agent_tools.base import Effect, Outcome, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
+from agent_tools.write import Write, WriteArgs
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -472,3 +474,22 @@ def test_every_added_message_is_an_event(root: Path) -> None:
     world.turn()
     assert [e.message for e in world.of(MessageAdded)] == world.history[1:]
     assert isinstance(world.history[2], ToolMessage)
+
+
+def test_an_edit_is_told_whether_others_of_its_answer_follow(root: Path) -> None:
+    seen: list[bool] = []
+
+    class Noting(Write):
+        def run(self, args: WriteArgs, ctx: ToolContext) -> Outcome:
+            seen.append(ctx.edits_follow)
+            return super().run(args, ctx)
+
+    writes = [call("Write", file_path=f"{n}.txt", content="x\n") for n in range(2)]
+    calls = [writes[0], call("Glob", pattern="*"), writes[1], call("Glob", pattern="x*")]
+    world = World(
+        root, [{"calls": calls}, {"calls": [call("Write", file_path="2.txt", content="x\n")]}, {"text": "Ok."}]
+    )
+    world.deps.policy.mode = "acceptEdits"
+    world.deps = world.deps.replace(tools=ToolTable([Noting(), *(t for t in BUILTIN if t.name == "Glob")]))
+    assert isinstance(world.turn(), Complete)
+    assert seen == [True, False, False]
