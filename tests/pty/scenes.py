@@ -120,7 +120,7 @@ Play = Callable[[Room], Iterator[Drawn]]
 class Scene(NamedTuple):
     """A scene. play: brings the program there. texts: whose words must not be broken.
 
-    shown, choices: what must be in every window, and patterns of what must. code: it has code of an answer, whose lines
+    shown, choices: what must be on the screen or above it, and patterns of what must be in every window. code: it has code of an answer, whose lines
     the terminal wraps, so that they can be copied.
     """
 
