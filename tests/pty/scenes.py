@@ -62,7 +62,7 @@ PLAN = """# Repair the titles
 2. Add a test with **three** spaces
 
 ```python
-return "-".join(title.lower().split())
+return "-".join(words)
 ```
 """
 OLD = 'return title.lower().replace(" ", "-")'
@@ -120,8 +120,9 @@ Play = Callable[[Room], Iterator[Drawn]]
 class Scene(NamedTuple):
     """A scene. play: brings the program there. texts: whose words must not be broken.
 
-    shown, choices: what must be in every window, and patterns of what must. code: it has code of an answer, whose lines
-    the terminal wraps, so that they can be copied.
+    shown: what must be on the screen or above it.
+    choices: patterns of what must be in every window.
+    code: it has code of an answer, whose lines the terminal wraps, so that they can be copied.
     """
 
     name: str

@@ -48,8 +48,9 @@ def test_the_screens_of(scene: Scene) -> None:
 
 
 def _unseen(screen: Drawn, scene: Scene) -> list[str]:
-    visible = screen.visible()
-    found = [f"{text!r} is not in the window:\n{visible}" for text in missing(visible, scene.shown)]
+    visible, text = screen.visible(), screen.text()
+    # What a question is about may have been scrolled away, but was written before it.
+    found = [f"{words!r} is not on the screen:\n{text}" for words in missing(text, scene.shown)]
     gone = (choice for choice in scene.choices if not re.search(choice, visible, re.IGNORECASE))
     return found + [f"the choice {choice!r} is not in the window:\n{visible}" for choice in gone]
 

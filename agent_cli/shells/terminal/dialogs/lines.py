@@ -126,13 +126,13 @@ def wrapped_line(line: Text, width: int, indent: int = -1) -> list[Text]:
 
 
 def _break_position(text: str, room: int) -> int:
-    """Return where to break a text: after a space in the last third of the width, else at its end."""
+    """Return where to break a text: after the last space behind a word, else at the end of the width."""
     used = 0
     for at, char in enumerate(text):
         used += Text(char).cell_len
         if used > room:
             space = text.rfind(" ", 0, at) + 1
-            return max(space if space > 2 * at // 3 else at, 1)
+            return space if text[:space].strip() else max(at, 1)
     return len(text)
 
 
