@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, str] = {
     "extras.reports": "kernel kernel.session undo kernel.engine",
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
-    "extras.acp": "kernel config kernel.session kernel.engine kernel.runtime shells.terminal",
+    "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
     "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime",
     "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
     "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
@@ -125,11 +125,11 @@ BUDGETS = {
     "agent_cli": 350, "agent_tools": 4100, "agent_tools.diagnostics": 1500, "agent_tools.documents": 1200,
     "agent_tools.edit": 2600, "agent_tools.fs": 2350, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3150, "agent_tools.web": 850,
-    "cli": 7300, "config": 2400, "console": 150, "doctor": 750, "extras.acp": 2050, "extras.batch": 1600,
-    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5150, "git": 1300, "hooks": 2300,
+    "cli": 7500, "config": 2400, "console": 150, "doctor": 750, "extras.acp": 2150, "extras.batch": 1600,
+    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5500, "git": 1300, "hooks": 2350,
     "kernel": 2400, "kernel.engine": 9850, "kernel.runtime": 5800, "kernel.session": 5900, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8150,
-    "policy": 12300, "shells.headless": 1950, "shells.host": 1700, "shells.library": 700, "shells.terminal": 14950,
+    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 14950,
     "undo": 3000,
 }  # fmt: skip
 

@@ -136,6 +136,11 @@ class HookRegistry:
         """Return the events of background hooks that have ended, each once."""
         return self._runner.drain() if self._runners else []
 
+    def wait(self, cancel: CancelToken) -> None:
+        """Wait for the background hooks that may report to the model, each up to its own time limit."""
+        if self._runners:
+            self._runner.wait(cancel)
+
     def close(self) -> None:
         """End the background hooks that still run."""
         if self._runners:

@@ -26,6 +26,7 @@ from agent_cli.hooks.events import STRICTNESS, event_subject
 from agent_cli.hooks.handlers import HookInput, run_handler
 from agent_cli.hooks.matching import is_for
 from agent_cli.kernel.events import Event, HookFinished, HookStarted, Warned
+from agent_cli.kernel.messages import HOOK_REPORT
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.text import sanitize_output, shorten
@@ -36,6 +37,7 @@ _MAX_PASSES = 4
 _MAX_LOGGED_CHARS = 4_000
 # How long the end of the session waits for background hooks.
 _CLOSE_SECONDS = 1.0
+_POLL_SECONDS = 0.05
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 
@@ -48,6 +50,8 @@ class Runner:
         # Hooks that ran once, by id, as two hooks may be equal. The reference keeps the id from being reused.
         self._once: dict[int, AnyHook] = {}
         self._background: list[tuple[Thread, list[Event]]] = []
+        # Those whose report the model gets.
+        self._reporting: list[Thread] = []
         self._end = CancelToken()
 
     def run(
@@ -176,16 +180,25 @@ class Runner:
                     return
                 if hook.wakes and steps.result.verdict == "deny":
                     reason = steps.result.reason
-                    self._around.wake(f"<hook>\nA {event} hook in the background reports:\n{reason}\n</hook>")
+                    self._around.wake(f"{HOOK_REPORT}A {event} hook in the background reports:\n{reason}\n</hook>")
 
         thread = Thread(target=work, daemon=True)
         self._background.append((thread, events))
+        if any(hook.wakes for hook in hooks):
+            self._reporting.append(thread)
         thread.start()
 
     def drain(self) -> list[Event]:
         done = [events for thread, events in self._background if not thread.is_alive()]
         self._background = [(thread, events) for thread, events in self._background if thread.is_alive()]
         return [event for events in done for event in events]
+
+    def wait(self, cancel: CancelToken) -> None:
+        """Wait for the hooks in the background that may report to the model, each up to its own time limit."""
+        for thread in self._reporting:
+            while thread.is_alive() and not cancel.wait(_POLL_SECONDS):
+                continue
+        self._reporting = [thread for thread in self._reporting if thread.is_alive()]
 
     def close(self) -> None:
         until = monotonic() + _CLOSE_SECONDS

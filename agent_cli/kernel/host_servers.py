@@ -17,10 +17,17 @@ class HostServers:
     send: delivers a message to the server of that name. It is called on the thread of the MCP servers, so it must not
         wait for the answer. If it raises, the connection of that server ends.
     names: servers to connect in addition to those that --mcp-config declares with the type sdk.
+    elicit: answers a question that a server, of any type, asks the user: its name and the question. It may take as long
+        as it needs, and returns None if the host answers no such questions.
     """
 
-    def __init__(self, send: Callable[[str, Message], None], names: Iterable[str] = ()) -> None:
-        self.send = send
+    def __init__(
+        self,
+        send: Callable[[str, Message], None],
+        names: Iterable[str] = (),
+        elicit: Callable[[str, Message], Message | None] = lambda name, question: None,
+    ) -> None:
+        self.send, self.elicit = send, elicit
         self.names = tuple(names)
         self._receivers: dict[str, Receiver] = {}
         self._guard = threading.Lock()

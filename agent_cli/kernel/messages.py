@@ -116,9 +116,11 @@ class ToolMessage(Value, tag="ToolMessage"):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
+# How the report of a hook in the background begins.
+HOOK_REPORT = "<hook>\n"
 # Prefixes of messages that the program writes itself. A user's message may begin with any other tag, such as HTML.
 SYNTHETIC_PREFIXES = (
-    "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
+    "<commit>", "<compacted>", "<hook_", HOOK_REPORT, "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
     "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
     "[diagnostics: ", "(A message was lost here",
 )  # fmt: skip

@@ -156,6 +156,9 @@ _SCHEMA_SHARE = 0.1
 _ASSUMED_WINDOW_TOKENS = 128_000
 
 
+_HOST_SECONDS = 60.0
+
+
 class Servers:
     """The servers by name, which one session uses (`join`)."""
 
@@ -242,7 +245,8 @@ class Servers:
         waited = [s for s in self.all.values() if s.status == "starting" and not (needed and s.from_cache)]
         for server in waited:
             if from_launch:
-                server.wait_from_launch(seconds)
+                # A server in the host process has no process to start: its host may only be busy.
+                server.wait_from_launch(max(seconds, _HOST_SECONDS) if server.found.kind == "sdk" else seconds)
             else:
                 server.wait(max(0.0, end - time.monotonic()))
         return [server.name for server in waited if server.status == "starting"]

@@ -208,6 +208,10 @@ class ServerSupervisor:
 
     async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
         """Pass a question of the server to the running call; cancel it if no call runs."""
+        if (host := self._setup.host) is not None:
+            answer = await asyncio.to_thread(host.elicit, self._server.name, params)
+            if answer is not None:
+                return answer
         asking: CallListener | None = self._server.asking
         if asking is None:
             return {"action": "cancel"}

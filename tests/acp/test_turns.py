@@ -6,12 +6,16 @@ import asyncio
 import base64
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acp import RequestError
 from acp.schema import (
+    ClientCapabilities,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
     EmbeddedResourceContentBlock,
     EnvVariable,
     ImageContentBlock,
@@ -21,7 +25,7 @@ from acp.schema import (
 )
 
 from tests.support.editor_client import FakeEditor, connected
-from tests.support.fork_server import mcp_command
+from tests.support.fork_server import ROOT, mcp_command
 from tests.support.scripts import call
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -169,6 +173,44 @@ def test_cancel_stops_a_command_and_a_question_and_the_session_goes_on(tmp_path:
     assert not (work / "never").exists()
 
 
+def test_a_prompt_is_cancelled_by_the_id_of_its_request(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    replies = [{"calls": [call("Bash", command="touch begun; sleep 600")]}, {"text": "still here"}]
+
+    async def story() -> FakeEditor:
+        async with connected(work, replies) as here:
+            editor, agent = here.editor, here.agent
+            opened = await agent.new_session(cwd=str(work), mcp_servers=[])
+            connection = agent._conn
+            running = asyncio.create_task(here.prompt(opened.session_id, "sleep"))
+            await editor.until(lambda u: u.get("toolCallId") == "call-1-1" and u.get("status") == "in_progress")
+            # The IDs count the requests of the editor; one that is not known, or was answered, cancels nothing.
+            latest = connection._next_request_id - 1
+            for number in (999, 0, latest):
+                await connection.send_notification("$/cancel_request", {"requestId": number})
+            assert (await running).stop_reason == "cancelled"
+            assert (await here.prompt(opened.session_id, "go on")).stop_reason == "end_turn"
+            return editor
+
+    assert asyncio.run(story()).text() == "still here"
+
+
+def test_an_editor_with_a_terminal_is_offered_a_login_and_any_editor_a_logout(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with connected(tmp_path / "work", [{"text": "x"}]) as here:
+            connection = here.agent._conn
+            for terminal in (True, False):
+                given = {"protocolVersion": 1, "clientCapabilities": {"auth": {"terminal": terminal}}}
+                about = await connection.send_request("initialize", given)
+                methods = {method["id"]: method for method in about["authMethods"]}
+                assert ("login" in methods) is terminal and "environment" in methods
+                assert not terminal or (methods["login"]["type"], methods["login"]["args"]) == ("terminal", ["login"])
+                assert about["agentCapabilities"]["auth"] == {"logout": {}}
+            assert await connection.send_request("logout", {}) == {}
+
+    asyncio.run(story())
+
+
 def test_sessions_are_listed_loaded_in_another_process_and_forked(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -265,6 +307,30 @@ def test_servers_of_the_editor_give_tools(tmp_path: Path) -> None:
 
     editor = asyncio.run(story())
     assert "hello there" in editor.last_call("call-1-1")["rawOutput"]
+
+
+def test_the_form_of_a_server_is_shown_whole(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    odd = McpServerStdio(
+        name="odd", command=sys.executable, args=[str(ROOT / "tests/support/mcp/odd_server.py"), "plain"], env=[]
+    )
+    replies = [{"calls": [call("mcp__odd__ask")]}, {"text": "ok"}]
+    forms = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
+
+    async def story() -> FakeEditor:
+        editor = FakeEditor()
+        editor.forms = [{"name": "Ann", "loud": True}]
+        async with connected(work, replies, editor=editor, capabilities=forms) as here:
+            opened = await here.agent.new_session(cwd=str(work), mcp_servers=[odd])
+            while "ready" not in here.editor.text():
+                await here.prompt(opened.session_id, "/mcp")
+            assert (await here.prompt(opened.session_id, "go")).stop_reason == "end_turn"
+            return editor
+
+    editor = asyncio.run(story())
+    assert editor.shown[0] == "The MCP server odd asks: Who are you?"
+    assert "loud" in str(editor.shown[1])
+    assert "Ann" in editor.last_call("call-1-1")["rawOutput"]
 
 
 def test_two_sessions_in_one_process_are_independent(tmp_path: Path) -> None:

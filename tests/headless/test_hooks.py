@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,33 @@ def test_a_projects_hooks_end_with_its_trust_also_where_a_turn_waits(work: Path,
     assert agent(["approve"], work).stdout == "ok\n"
     assert (work / "made").exists()
     assert not (work / "ran").exists()
+
+
+REVIEW = "[ -e reviewed ] && exit 0; touch reviewed; sleep 1.5; echo Mend the second line. >&2; exit 2"
+
+
+def rewake(command: str, **more: Any) -> str:
+    hook = {"type": "command", "command": command, "asyncRewake": True, **more}
+    return json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}})
+
+
+def test_a_run_waits_for_a_hook_in_the_background_that_may_report(work: Path) -> None:
+    replies = [{"text": "One."}, {"text": "Two.", "expect": "Mend the second line."}]
+    model = script(work.parent / "s.toml", replies)
+    args = ["-p", "--model", model, "--settings", rewake(REVIEW), "--output-format", "json", "go"]
+    found = json.loads(agent(args, work).stdout)
+    assert (found["result"], found["num_turns"], found["outcome"]) == ("Two.", 1, "done")
+
+
+def test_it_waits_no_longer_than_the_time_limit_of_the_hook_and_for_no_other_hook(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "One."}])
+    for hook in (rewake("sleep 60; exit 2", timeout=1), rewake("sleep 60", **{"async": True, "asyncRewake": False})):
+        begun = time.monotonic()
+        done = agent(["-p", "--model", model, "--settings", hook, "go"], work)
+        assert (done.returncode, done.stdout) == (0, "One.\n") and time.monotonic() - begun < 30
+
+
+def test_hooks_in_the_background_cannot_go_on_for_ever(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": f"Answer {n}."} for n in range(20)])
+    done = agent(["-p", "--model", model, "--settings", rewake("echo Again. >&2; exit 2"), "go"], work)
+    assert (done.returncode, done.stdout) == (0, "Answer 10.\n")

@@ -189,3 +189,14 @@ def test_what_cannot_be_honoured_in_the_answer_of_a_host_rejects_the_call(
     with HostClient([*ASKS, "--model", model], work, answers) as host:
         assert host.say("go")["result"] == "done"
     assert not list(work.glob("[ab]"))
+
+
+def test_a_plan_that_a_hook_asks_about_is_asked_about_once(work: Path) -> None:
+    replies = [{"calls": [call("ExitPlanMode", plan="1. Do it")]}, {"text": "did it"}]
+    model = script(work.parent / "s.toml", replies)
+    out = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
+    answers = {"can_use_tool": allow, "hook_callback": lambda fields: out}
+    with HostClient([*ASKS, "--model", model, "--permission-mode", "plan"], work, answers) as host:
+        host.ask("initialize", hooks={"PreToolUse": [{"matcher": "ExitPlanMode", "hookCallbackIds": ["one"]}]})
+        assert host.say("plan it")["result"] == "did it"
+        assert len(host.requests("can_use_tool")) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fork_server import ROOT
 from tests.support.host_client import HostClient
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.scripts import bash, call, script
@@ -274,3 +275,64 @@ def test_tools_are_listed_by_the_names_of_other_programs_too(work: Path) -> None
     with HostClient(["--model", model, "--tools", "Read,Nothing"], work) as host:
         host.post("initialize")
         assert host.close() == 2 and "Unknown tool Nothing" in host.errors()
+
+
+def test_an_agent_is_used_although_an_empty_system_prompt_comes_along(work: Path) -> None:
+    """The SDK for TypeScript sends `systemPrompt: [""]` with every initialize."""
+    with ModelServer([Reply(text="Ok.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        with HostClient(["--model", "openai/gpt-test", "--agent", "critic"], work, **env) as host:
+            agents = {"critic": {"description": "Reviews", "prompt": "You are the critic."}}
+            host.ask("initialize", systemPrompt=[""], agents=agents)
+            assert host.say("go")["result"] == "Ok."
+    assert "You are the critic." in json.dumps(server.requests[0].body)
+
+
+@pytest.mark.parametrize("answer", ["accept", "decline", "none"])
+def test_the_host_answers_the_questions_of_servers(work: Path, answer: str) -> None:
+    def elicitation(fields: dict[str, Any]) -> dict[str, Any]:
+        if answer == "none":
+            raise ValueError("unsupported")
+        assert fields["message"] == "Who are you?" and "name" in fields["requested_schema"]["properties"]
+        return {"action": answer, **({"content": {"name": "Ann"}} if answer == "accept" else {})}
+
+    odd = {"command": sys.executable, "args": [str(ROOT / "tests/support/mcp/odd_server.py"), "plain"]}
+    model = script(work.parent / "s.toml", [{"calls": [call("mcp__odd__ask")]}, {"text": "done"}])
+    args = ["--model", model, "--allowedTools", "mcp__odd", "--mcp-config", json.dumps({"mcpServers": {"odd": odd}})]
+    with HostClient(args, work, {"elicitation": elicitation}) as host:
+        host.ask("initialize")
+        assert host.say("go")["result"] == "done"
+        told = str(host.of_type("user")[-1]["message"]["content"])
+    assert [r["mcp_server_name"] for r in host.requests("elicitation")] == ["odd"]
+    assert ("Ann" in told) is (answer == "accept") and (answer == "accept" or "decline" in told)
+
+
+def test_a_host_lists_files_and_hooks_calls_a_tool_and_adds_a_folder(work: Path, tmp_path: Path) -> None:
+    (work / "src").mkdir()
+    for name in ("src/app.py", "src/apply.py", "notes.md"):
+        (work / name).write_text("x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/b.txt").write_text("words of another folder")
+    read = {"calls": [call("Read", file_path=str(tmp_path / "other/b.txt"))]}
+    model = script(work.parent / "s.toml", [{"text": "one"}, read, {"text": "two"}])
+    hooks = json.dumps(
+        {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]}}
+    )
+    servers = json.dumps({"mcpServers": {"shop": _server(work)}})
+    with HostClient(["--model", model, "--settings", hooks, "--mcp-config", servers], work) as host:
+        host.ask("initialize")
+        host.say("go")
+        found = host.ask("file_suggestions", query="app")
+        assert [each["path"] for each in found["suggestions"]][:1] == ["src/app.py"] and found["cwd"] == str(work)
+        listed = host.ask("get_hooks_listing")
+        assert [(e["name"], e["hookCount"]) for e in listed["events"]] == [("PreToolUse", 1)]
+        assert [(h["event"], h["matcher"], h["commandText"]) for h in listed["hooks"]] == [
+            ("PreToolUse", "Bash", "true")
+        ]
+        assert "3 euros" in json.dumps(host.ask("mcp_call", tool="mcp__shop__price", arguments={}))
+        assert "no tool" in host.request("mcp_call", tool="mcp__shop__none")["error"]
+        assert "not connected" in host.request("mcp_call", tool="mcp__none__x")["error"]
+        assert host.ask("register_repo_root", directory=str(tmp_path / "other"))["directory"] == str(tmp_path / "other")
+        assert "not a folder" in host.request("register_repo_root", directory=str(work / "notes.md"))["error"]
+        assert host.say("read it")["result"] == "two"
+        assert "words of another folder" in str(host.of_type("user")[-1]["message"]["content"])

@@ -342,3 +342,18 @@ def test_every_event_reaches_the_hooks_of_the_host(work: Path) -> None:
             host.say(text)
     # Notifications are for users who look elsewhere, not for a host that answers.
     assert HOOK_EVENTS.keys() - seen == {"Notification"}
+
+
+def test_a_background_command_that_ends_while_the_host_is_silent_is_reported(work: Path) -> None:
+    replies = [bash("until [ -e go ]; do sleep 0.05; done; echo found", run_in_background=True), {"text": "Started."}]
+    model = script(work.parent / "s.toml", [*replies, {"text": "Read.", "expect": "found"}])
+    with HostClient(["--model", model, "--allowedTools", "Bash"], work) as host:
+        assert host.say("go")["result"] == "Started."
+        assert not host.of_type("system", "task_notification")
+        (work / "go").touch()
+        for line in host.read():
+            if line.get("subtype") == "task_notification":
+                break
+        assert host.of_type("system", "task_notification")[0]["status"] == "completed"
+        assert host.say("and?")["result"] == "Read."
+        assert len(host.of_type("system", "task_notification")) == 1

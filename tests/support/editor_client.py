@@ -136,6 +136,9 @@ class FakeEditor:
             terminal.kill()
 
     async def create_elicitation(self, message: str, mode: Any, **more: Any) -> dict[str, Any]:
+        if isinstance(self.forms[0], dict):  # a whole form of a server
+            self.shown = message, mode
+            return {"action": "accept", "content": self.forms.pop(0)}
         return {"action": "accept", "content": {"answer": self.forms.pop(0)}}
 
     def kinds(self) -> list[str]:

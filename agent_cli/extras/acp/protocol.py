@@ -7,6 +7,7 @@ use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
@@ -31,4 +32,30 @@ finally:
 
 ValidationError = pydantic.ValidationError
 
-__all__ = ["PROTOCOL_VERSION", "Connection", "RequestError", "Route", "ValidationError", "build_agent_router"]
+
+class AgentConnection(Connection):
+    """A connection that reports the requests of the editor by their IDs.
+
+    began, ended: called before a request is handled, with its method and parameters, and when it was answered.
+    """
+
+    began: Callable[[Any, str, Any], None]
+    ended: Callable[[Any], None]
+
+    async def _execute_request(self, message: dict[str, Any]) -> dict[str, Any]:
+        self.began(message["id"], str(message["method"]), message.get("params"))
+        try:
+            return await super()._execute_request(message)
+        finally:
+            self.ended(message["id"])
+
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "AgentConnection",
+    "Connection",
+    "RequestError",
+    "Route",
+    "ValidationError",
+    "build_agent_router",
+]

@@ -23,7 +23,7 @@ from agent_cli import Config, SessionStore, UsageError, find_environment, read_s
 from agent_cli.extras.acp.client import EditorClient
 from agent_cli.extras.acp.protocol import (
     PROTOCOL_VERSION,
-    Connection,
+    AgentConnection,
     RequestError,
     Route,
     ValidationError,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.extras.acp import session as acp_session
     from agent_cli.kernel.runtime import models
+    from agent_cli.shells.terminal import login
 
 T = TypeVar("T")
 _INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
@@ -68,6 +69,8 @@ class AcpServer:
         self._turns: dict[str, asyncio.Lock] = {}
         self._cancels: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # The sessions of prompts that run or wait, by the ID of the request.
+        self._prompts: dict[Any, str] = {}
         self.client: EditorClient
 
     async def initialize(self, protocol_version: int, client_capabilities: Any = None, **more: Any) -> dict[str, Any]:
@@ -77,14 +80,49 @@ class AcpServer:
         return {
             "protocolVersion": min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             "agentInfo": {"name": "agent", "title": "agent", "version": __version__},
-            "authMethods": [{"id": _AUTH_METHOD, "name": "A provider's key", "description": _KEY_HELP}],
+            "authMethods": self._auth_methods(),
             "agentCapabilities": {
                 "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": True, "sse": True},
                 "sessionCapabilities": {name: {} for name in _SESSION_CAPABILITIES},
+                "auth": {"logout": {}},
             },
         }
+
+    def _auth_methods(self) -> list[dict[str, Any]]:
+        """Return how to log in; in a terminal only if the editor can open one."""
+        methods: list[dict[str, Any]] = [{"id": _AUTH_METHOD, "name": "A provider's key", "description": _KEY_HELP}]
+        if (self.client.capabilities.get("auth") or {}).get("terminal"):
+            methods.append({"id": "login", "type": "terminal", "name": "Log in in a terminal", "args": ["login"]})
+        return methods
+
+    async def logout(self, params: Any = None) -> dict[str, Any]:
+        """Remove the keys that the user stored with `agent login`."""
+
+        def forget() -> None:
+            run_env = find_environment(os.environ)
+            keys = models.key_store(run_env, read_settings(self._config, run_env).settings())
+            for name in keys.names():
+                login.log_out(run_env, self._config, name)
+
+        await _in_thread(forget)
+        return {}
+
+    def begin_request(self, request_id: Any, method: str, params: Any) -> None:
+        """Note a prompt, which `cancel_request` may cancel."""
+        if method == "session/prompt" and isinstance(params, dict):
+            self._prompts[request_id] = str(params.get("sessionId"))
+
+    def end_request(self, request_id: Any) -> None:
+        """Forget a request that was answered."""
+        self._prompts.pop(request_id, None)
+
+    async def cancel_request(self, params: Any) -> None:
+        """Cancel a prompt by the ID of its request; other requests are answered at once."""
+        request_id = params.get("requestId") if isinstance(params, dict) else None
+        if (session_id := self._prompts.get(request_id)) is not None:
+            await self.cancel(session_id)
 
     async def authenticate(self, method_id: str, **more: Any) -> dict[str, Any]:
         """Check that a model can be reached now; the keys themselves are never sent over the protocol."""
@@ -351,12 +389,16 @@ async def _serve(config: Config, output: int) -> None:
     router = build_agent_router(server, use_unstable_protocol=True)  # type: ignore[arg-type]
     router.add_route(Route("session/set_model", server.set_session_model, "request"))
     router.add_route(Route("session/delete", server.delete_session, "request"))
+    router.add_route(Route("logout", server.logout, "request"))
     reader, writer = await _streams(output)
 
     async def handle(method: str, params: Any, is_notification: bool) -> Any:
+        if method == "$/cancel_request":
+            return await server.cancel_request(params)
         return await _answer(router, method, params, is_notification)
 
-    connection = Connection(handle, writer, reader, listening=False)
+    connection = AgentConnection(handle, writer, reader, listening=False)
+    connection.began, connection.ended = server.begin_request, server.end_request
     server.client = EditorClient(connection, asyncio.get_running_loop())
     listening = asyncio.ensure_future(connection.main_loop())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

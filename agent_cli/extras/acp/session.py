@@ -34,6 +34,7 @@ from agent_cli.extras.acp.content import EditorPrompt, read_prompt
 from agent_cli.extras.acp.questions import EditorQuestions
 from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
 from agent_cli.kernel.engine.compaction.controls import context_used
+from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.session_commands import is_slash
@@ -42,6 +43,7 @@ from agent_cli.kernel.session.history import exchanges_of, last_exchanges
 from agent_cli.kernel.session.pending_plans import claim_plan
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import first_words
+from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.terminal import commands as commands  # registers them
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.model import Dialog, TextInput
@@ -51,7 +53,7 @@ from agent_cli.shells.terminal.startup import ask_about_servers, ask_for_trust
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import Diff, Diffs, Display, TodoView
-from agent_tools.text import one_line, utc_stamp
+from agent_tools.text import escape_controls, one_line, utc_stamp
 
 _NO_LIMIT = 1 << 62
 _THREADS = "A session of an editor is a thread of its panel: open another one there."
@@ -81,10 +83,26 @@ class EditorSession(Dialogs):
 
     def _build(self, config: Config) -> Session:
         """Build the agent. Raises UsageError."""
+        forms = self._client.offers("elicitation", "form")
+        host = HostServers(lambda name, message: None, elicit=self._show_form) if forms else None
         return Session.open(
-            config, self.run_env, self._answerers, self._warn,
+            config, self.run_env, self._answerers, self._warn, embedded=Embedded(host=host),
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
+
+    def _show_form(self, server: str, question: dict[str, Any]) -> dict[str, Any] | None:
+        """Let the editor show the form of an MCP server; return None if it cannot."""
+        mode = str(question.get("mode") or "form")
+        if not self._client.offers("elicitation", mode):
+            return None
+        known = {name: question[name] for name in ("requestedSchema", "url", "elicitationId") if name in question}
+        message = f"The MCP server {server} asks: {escape_controls(str(question.get('message', '')))}"
+        params: dict[str, Any] = {"sessionId": self.agent.session_id, "mode": mode, "message": message, **known}
+        try:
+            return self._client.request("elicitation/create", params, self.agent.tool_context.cancel)
+        except (EditorError, CancelledError):
+            cancelled: dict[str, Any] = {"action": "cancel"}
+            return cancelled
 
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""

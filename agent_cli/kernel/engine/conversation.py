@@ -17,6 +17,7 @@ from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import SessionOrigin, TurnOptions
 from agent_cli.kernel.events import Event, FilesSeen, HookFinished, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.kernel.messages import (
+    HOOK_REPORT,
     SYNTHETIC_PREFIXES,
     AssistantMessage,
     Message,
@@ -384,6 +385,7 @@ class Conversation:
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.deps.context.plan, self.deps.context.seen = self.plans[-1][1] if self.plans else (), {}
+        read_state.forget_shown(self.deps.context)
         if self.deps.context.nested_memory is not None:
             # Memory files announced in the dropped part are announced again when they apply again.
             self.deps.context.nested_memory = self.deps.context.nested_memory.nested()
@@ -405,6 +407,14 @@ class Conversation:
                 return given
             text = given
         return text
+
+    def wait_for_reports(self) -> str:
+        """Wait for hooks in the background that may report to the model; return what they report, "" for nothing."""
+        self.deps.hooks.wait(self.deps.context.cancel)
+        reports = [text for text in self.inbox if text.startswith(HOOK_REPORT)]
+        for text in reports:
+            self.inbox.remove(text)
+        return "\n\n".join(reports)
 
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []

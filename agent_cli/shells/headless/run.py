@@ -104,6 +104,8 @@ class RunReporter(Protocol):
 # Bytes of standard input that are read, and how long a pipe may stay silent where there is a prompt.
 _MAX_STDIN_BYTES = 1_048_576
 _STDIN_WAIT_SECONDS = 30.0
+# Turns that hooks in the background may start.
+_MAX_REPORTS = 10
 
 
 class HeadlessOptions(Value):
@@ -200,7 +202,7 @@ def run_headless(
         if answer is not None:
             return without_model(answer)
         media = attachments.attach_mentioned(text, agent.tool_context, agent.model.name) if "@" in text else ()
-        return agent.send(text, show, media)
+        return with_reports(agent, agent.send(text, show, media), show)
 
     try:
         if before is None:
@@ -208,6 +210,16 @@ def run_headless(
         return run_and_report(options, agent, report, before if missing is not None else _run_both(before, turn))
     except ToolError as error:
         raise HeadlessUsageError(str(error)) from None
+
+
+def with_reports(agent: Session, result: TurnResult, show: Callable[[Event], None]) -> TurnResult:
+    """Continue with what hooks in the background report, and return one result; bounded."""
+    for _ in range(_MAX_REPORTS):
+        if not isinstance(result, Complete) or not (reports := agent.wait_for_reports()):
+            break
+        then = agent.send(reports, show, verbatim=True)
+        result = then.replace(end=then.end.replace(usage=result.end.usage + then.end.usage))
+    return result
 
 
 def without_model(text: str) -> Complete:

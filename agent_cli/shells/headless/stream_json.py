@@ -140,6 +140,11 @@ class StreamJson:
         body = self._body(f"msg_{new_uuid()}", "<synthetic>", [{"type": "text", "text": text}], stop, Usage())
         self._message_line({"type": "assistant", "message": body, "error": error_word(failure)})
 
+    def between_turns(self) -> bool:
+        """Report background commands that have ended since the last turn; return True if others still run."""
+        self.tasks.watch(self._jobs())
+        return any(job.running for job in self._jobs())
+
     def close(self) -> None:
         """End the open answer and the running tasks."""
         for message in self._messages.values():

@@ -35,6 +35,7 @@ from agent_cli.mcp.tools import result_within, wait_for
 from agent_cli.policy.policy import change_rules, rules_problem
 from agent_cli.shells.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
 from agent_tools.base import ToolError
+from agent_tools.cancel import CancelledError
 from agent_tools.plan import parse_plan, plan_text
 from agent_tools.text import one_line, shorten
 
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 HOOK_TIMEOUT_SECONDS = 60.0
 NOBODY_LEFT = "The host closed its input, so nobody can approve this."
 _SESSION = "session"
+# Fields of a question of an MCP server, and what hosts call them.
+_ELICITED = {
+    "mode": "mode", "url": "url", "elicitationId": "elicitation_id", "requestedSchema": "requested_schema",
+}  # fmt: skip
 _QUESTION_TOOLS = {"questions": "AskUserQuestion", "plan": "ExitPlanMode", "review": "Review"}
 
 
@@ -55,6 +60,8 @@ class RemoteApprover(ABC):
         self._attached: Session | None = None
         # Arguments that the program chose, by call; it is not asked about them again.
         self._chosen: dict[str, Fields] = {}
+        # Calls that it approved because a hook or a rule wanted that; it is not asked about their plan again.
+        self._granted: set[str] = set()
 
     def attach(self, agent: Session) -> None:
         """Answer for this session, which was built with `approve` as its approver. Nothing is asked before."""
@@ -95,6 +102,8 @@ class RemoteApprover(ABC):
             return Reject(f"was answered by a decision that cannot be carried out: {refused}", by="default")
         if isinstance(answer, EditedCall):
             self._chosen[request.call_id] = answer.arguments
+        if reply.get("behavior") == "allow":
+            self._granted.add(request.call_id)
         return answer
 
     def _take(
@@ -169,10 +178,12 @@ class HostCallbacks(RemoteApprover):
         super().__init__()
         self._channel = channel
         self._report_state = report_state
-        self.servers = HostServers(self._send_to_server)
+        self.servers = HostServers(self._send_to_server, elicit=self._elicit)
 
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         """Ask the host a question of the model, or about a plan or a review (an asker)."""
+        if asked.kind == "plan" and asked.call_id in self._granted:
+            return take_decision(asked, UserDecision(asked.call_id, "", "approve"))
         given = {"plan": plan_text(asked.data)} if asked.kind == "plan" else dict(asked.data)
         name = _QUESTION_TOOLS[asked.kind]
         reply = self._ask(
@@ -218,6 +229,20 @@ class HostCallbacks(RemoteApprover):
             for group in groups if event in HOOK_EVENTS and isinstance(groups, list) else ():
                 found += [self.hook(event, group, str(name)) for name in group.get("hookCallbackIds") or ()]
         return tuple(found)
+
+    def _elicit(self, server: str, question: Fields) -> Fields | None:
+        """Let the host answer a question of an MCP server; return None if it has no answer."""
+        fields = {"mcp_server_name": server, "message": str(question.get("message", ""))}
+        fields |= {ours: question[name] for name, ours in _ELICITED.items() if name in question}
+        try:
+            reply = self._channel.request("elicitation", fields, self._agent.tool_context.cancel)
+        except (HostClosedError, HostRefusedError, CancelledError):
+            return None
+        action = reply.get("action")
+        if action not in ("accept", "decline", "cancel"):
+            return None
+        content = reply.get("content")
+        return {"action": action, **({"content": content} if isinstance(content, dict) else {})}
 
     def _send_to_server(self, server: str, message: Fields) -> None:
         """Send a JSON-RPC message to a server in the host; its answer goes to `servers`."""

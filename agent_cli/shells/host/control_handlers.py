@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import Session
+from agent_cli.kernel.runtime import completion
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
@@ -131,8 +132,34 @@ def _read_resource(session: OpenSession, fields: Fields) -> Fields:
     return {"contents": contents if isinstance(contents, list) else []}
 
 
+@SERVER_CONTROLS.handles("mcp_call")
+def _mcp_call(session: OpenSession, fields: Fields) -> Fields:
+    """Call a tool of a server for the host, without a turn."""
+    names = session.agent.mcp.servers.all if session.agent.mcp is not None else {}
+    full = str(fields["tool"])
+    name = next((name for name in names if full.startswith(f"mcp__{name}__")), "")
+    if not name or names[name].status != "ready":
+        raise ControlError(f"MCP server not connected: {name or full.removeprefix('mcp__').partition('__')[0]}")
+    offer = names[name].tools.get(full)
+    if offer is None:
+        raise ControlError(f"The MCP server {name} has no tool {full}.")
+
+    def decline(kind: str, what: Any) -> None:
+        if kind == "ask":
+            what[1].set_result({"action": "decline"})
+
+    calling = names[name].call(offer.name, dict(fields.get("arguments") or {}), decline)
+    try:
+        answer: Any = calling.result(float(fields.get("timeout_ms") or SERVER_TIMEOUT_SECONDS * 1_000) / 1_000)
+    except (FutureTimeoutError, McpRequestError) as error:
+        calling.cancel()
+        raise ControlError(f"{full} failed: {error or 'no answer in time'}") from None
+    return dict(answer) if isinstance(answer, dict) else {"content": []}
+
+
 FILE_CONTROLS = ControlTable()
 _MAX_READ_BYTES = 1 << 20
+_MAX_SUGGESTIONS = 15
 
 
 @FILE_CONTROLS.handles("rewind_files")
@@ -168,6 +195,27 @@ def _in_workspace(session: OpenSession, fields: Fields) -> Path:
     if not any(path.is_relative_to(root) for root in workspace.roots):
         raise ControlError(f"{fields['path']} is outside the workspace.")
     return path
+
+
+@FILE_CONTROLS.handles("file_suggestions")
+def _suggest_files(session: OpenSession, fields: Fields) -> Fields:
+    """Return the files that a mention may mean, best first."""
+    root, context = session.run_env.root, session.agent.tool_context
+    found = completion.fuzzy_matches(str(fields["query"]), completion.mentionable_files(root, context))
+    return {"suggestions": [{"path": path} for path in list(found)[:_MAX_SUGGESTIONS]], "cwd": str(session.run_env.cwd)}
+
+
+@FILE_CONTROLS.handles("register_repo_root")
+def _add_root(session: OpenSession, fields: Fields) -> Fields:
+    """Add a folder to the workspace."""
+    workspace = session.agent.tool_context.workspace
+    folder = Path(os.path.realpath(workspace.resolve(str(fields["directory"]))))
+    if not folder.is_dir():
+        raise ControlError(f"{fields['directory']} is not a folder.")
+    if folder not in workspace.roots:
+        workspace.roots = (*workspace.roots, folder)
+        session.agent.inbox.append(f"<session_change>\nAlso in the workspace: {folder}\n</session_change>")
+    return {"directory": str(folder)}
 
 
 @FILE_CONTROLS.handles("read_file")

@@ -8,12 +8,15 @@ reading thread while a turn may be running; those in `SLOW_CONTROLS` run in a se
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from agent_cli import MODES, UsageError
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.rule_lists import rule_list
+from agent_cli.hooks import Hook
+from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.kernel.engine.compaction.controls import context_usage
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.modes import MODE_ALIASES, Effort
@@ -28,8 +31,11 @@ from agent_cli.shells.host.control_table import ControlError, ControlTable, Open
 from agent_tools.base import ToolError
 from agent_tools.record import to_json
 from agent_tools.shell.jobs import Jobs
+from agent_tools.text import one_line
 
-SLOW_CONTROLS = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files", "mcp_read_resource", "get_usage"})
+SLOW_CONTROLS = frozenset(
+    {"mcp_reconnect", "mcp_toggle", "mcp_call", "rewind_files", "mcp_read_resource", "get_usage", "file_suggestions"}
+)
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
 _SESSION = ControlTable()
 _RULE_LISTS: tuple[RuleList, ...] = ("deny", "ask", "allow")
@@ -86,6 +92,27 @@ def _set_thinking(session: OpenSession, fields: Fields) -> Fields:
     changed = {"effort": "none", "thinking_tokens": None} if tokens == 0 else {"thinking_tokens": tokens}
     session.agent.options = session.agent.options.replace(**changed)
     return {}
+
+
+def _hook_row(hook: Hook) -> Fields:
+    text = one_line(hook.command)
+    source = "userSettings" if hook.from_user else "projectSettings"
+    return {
+        "event": hook.event, "matcher": hook.matcher, "source": source, "sourceLabel": hook.source, "type": hook.kind,
+        "displayText": text, "commandText": text, "contentLabel": hook.kind.capitalize(), "timeout": hook.timeout,
+        "runsOnce": hook.once, "runsInBackground": hook.background, **({"condition": hook.only} if hook.only else {}),
+    }  # fmt: skip
+
+
+@_SESSION.handles("get_hooks_listing")
+def _list_hooks(session: OpenSession, fields: Fields) -> Fields:
+    """Return the hooks of the settings, and the events that hooks may have."""
+    hooks = session.agent.layers.active_hooks(session.agent.settings)
+    rows = [_hook_row(hook) for hook in hooks]
+    catalog = [{"name": e.name, "summary": e.when, "supportsMatcher": bool(e.matched)} for e in HOOK_EVENTS.values()]
+    counts = Counter(hook.event for hook in hooks)
+    listed = [{**event, "hookCount": counts[str(event["name"])]} for event in catalog if counts[str(event["name"])]]
+    return {"events": listed, "hooks": rows, "eventCatalog": catalog}
 
 
 @_SESSION.handles("rename_session")

@@ -74,7 +74,8 @@ class Initialized(Value):
         overrides: dict[str, Any] = {}
         if self.schema:
             changed["schema"] = self.schema
-        if self.system_prompt is not None:
+        # The SDK for TypeScript sends an empty one beside an agent, whose prompt is meant.
+        if self.system_prompt is not None and (self.system_prompt.strip() or not config.agent):
             overrides["system_prompt"] = self.system_prompt
         if self.append_system_prompt:
             given = config.overrides.get("append_system_prompt")

@@ -71,6 +71,10 @@ def read_user_line(fields: Fields) -> UserLine:
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
+# How often background commands are looked at while the host is silent.
+_POLL_SECONDS = 0.2
+
+
 class _End:
     """The host closed its input."""
 
@@ -101,7 +105,7 @@ class HostSession(OpenSession):
             watch = Signals(self._interrupt)
             with watch:
                 while not watch.caught and not self._ended:
-                    item = self._queue.get()
+                    item = self._next()
                     if isinstance(item, _End):
                         break
                     self._handle(item, watch)
@@ -114,6 +118,15 @@ class HostSession(OpenSession):
         finally:
             if self._agent is not None:
                 self._agent.close()
+
+    def _next(self) -> Fields | ControlRequest | BadLine | _End:
+        """Wait for the host, and report background commands that end meanwhile."""
+        while self._stream is not None and self._stream.between_turns():
+            try:
+                return self._queue.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+        return self._queue.get()
 
     def end(self) -> None:
         """End the session after the running turn."""
