@@ -164,7 +164,7 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
         screen.until(lambda: screen.input_line() == ">", "the prompt")
         # What was changed is left, and nothing of the settings themselves.
         for line in ("max_rounds = 77, saved in", 'terminal.theme = "light", saved in', "effort is removed from"):
-            assert f"{line} ~/.agentrc" in screen.text()
+            screen.wait(f"{line} ~/.agentrc")
         assert "model calls per turn" not in screen.text()
         screen.leave()
     assert own.read_text() == '# mine\nstream = true # quick\nmax_rounds = 77\n\n[terminal]\ntheme = "light"\n'
