@@ -59,7 +59,7 @@ def a_call(*events: Event, **more: Any) -> dict[str, Any]:
 def test_a_call_is_drawn_from_the_request_to_its_result() -> None:
     start = [answered("", RUN), ToolRequested("c1", "Bash", RUN.arguments, "Run: make")]
     a_call(*start, status="requested", brief="", decision="")
-    a_call(*start, ASK, status="waiting", brief="waits")
+    a_call(*start, ASK, status="waiting", brief="waiting")
     allowed = ApprovalResolved("c1", "approve", "person", "fine", rule="Bash(make)", user="anna")
     a_call(*start, ASK, allowed, status="requested", decision="Allowed by anna, always: Bash(make): fine")
     running = [*start, ASK, allowed, ToolStarted("c1", "Bash"), ToolProgress("c1", "one\n"), ToolProgress("c1", "two")]

@@ -217,7 +217,7 @@ def _brief(call: CallView, display: Display | None) -> str:
     """Return what came of a call in a few words."""
     status = call.status
     if status in ("waiting", "stopped"):
-        return "waits" if status == "waiting" else "stopped"
+        return "waiting" if status == "waiting" else "stopped"
     if call.nested is not None:
         calls, usage = sum(1 for _ in call.nested.own_calls()), call.nested.usage
         tokens = usage.input + usage.output
