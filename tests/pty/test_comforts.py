@@ -194,7 +194,7 @@ def test_vi_keys_by_command_and_setting(work: Path) -> None:
         screen.type("\x1b")
         screen.wait("interrupted")
         screen.type("i")
-        screen.until(lambda: screen.input_line() == ">", "typing")
+        screen.until(lambda: screen.input_line().startswith(">"), "typing")
         screen.line("/vim")
         screen.wait("vi mode off")
         screen.leave()

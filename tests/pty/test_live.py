@@ -71,7 +71,7 @@ agent V
     x = 1
 
 ✓ Ns · changed 1 file (+1 -1) · not verified: no test was run
-  To resume this session: agent --resume ID
+To resume this session: agent --resume ID
 """
 
 

@@ -92,17 +92,18 @@ def _config(ctx: SlashContext, words: str) -> None:
 
 def _browse(ctx: SlashContext) -> None:
     """Show the settings, those that differ from their defaults first; change those that the user picks."""
-    at = 0
+    key = ""
     while True:
         layers, _ = _reload(ctx)
         rows = _by_topic(layers)
+        # A changed setting stands elsewhere.
+        at = next((n for n, row in enumerate(rows) if row[1] == key), 0)
         items = tuple(_item(layers, section, *row) for section, *row in rows)
         change = ViewAction("enter", "change")
         left = ctx.show_view(View("Settings", items=items, actions=(change,), at=at))
         if left is None:
             return
-        at = left.index
-        _, key, value, _, hint = rows[at]
+        _, key, value, _, hint = rows[left.index]
         _edit(ctx, layers, key, value, hint)
 
 

@@ -355,7 +355,7 @@ class EventRenderer:
         complete = event.result == "Complete" and not event.degraded
         used = event.earlier + event.usage
         facts = [
-            "interrupted; say what to do instead, or continue" if reason == "interrupted" else "",
+            "interrupted: say what to do instead, or continue" if reason == "interrupted" else "",
             short_duration(event.diagnostics.duration_ms / 1000),
             tokens_used(used.input, used.output),
             f"{'~' if used.estimated else ''}{dollars(used.cost)}" if used.reliable and used.cost else "",
