@@ -78,6 +78,7 @@ OPENS = {
 STARTS = {
     ("agent_cli/models/litellm.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
     ("agent_cli/shells/terminal/startup.py", "_run_first"): "the program itself, in the user's terminal",
+    ("agent_cli/cli/commands/board.py", "board"): "the program itself, in place of the board",
     ("agent_cli/shells/terminal/commands/extensions.py", "_plugin"): "the program itself, likewise",
     ("agent_cli/shells/terminal/editor.py", "edit_text"): "the user's editor, which has the terminal",
     ("agent_cli/extras/reports/action.py", "run_step"): "the program itself, in a CI job, which has a clock",

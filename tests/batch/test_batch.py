@@ -138,7 +138,7 @@ def test_other_mistakes_are_exit_code_2(batches: Batches) -> None:
     assert (done.returncode, "is no result of a batch" in done.stderr) == (2, True)
     assert (batches.work / "notes.jsonl").read_text() == '{"mine": 1}\n'
     assert batches.run("--scheduler", "nonsense://x").returncode == 2
-    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    env = {"OPENAI_API_KEY": "k"}  # another server could report what its calls cost
     assert batches.run("--permission-mode", "plan").returncode == 2
     batches.write({"model": "openai/nobody-knows"})
     done = batches.run("--max-budget-usd", "1", **env)

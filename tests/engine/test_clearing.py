@@ -172,6 +172,21 @@ def test_in_a_small_window_what_was_read_a_round_ago_can_still_be_edited(tmp_pat
     assert found[-1].startswith("Edited number.py")
 
 
+@pytest.mark.parametrize("look", [
+    call("Bash", command="grep -n 'f7()' number.py; seq -f 'line %g' 300"),
+    call("Grep", pattern="f7\\(\\)", path="number.py", output_mode="content", **{"-B": 100, "-A": 100}),
+])  # fmt: skip
+@pytest.mark.parametrize("runs", [0, 16])
+def test_what_a_search_showed_is_known_until_it_is_cleared(tmp_path: Path, look: dict[str, Any], runs: int) -> None:
+    (tmp_path / "number.py").write_text("".join(f"def f{n}(): return {n}  # {'x' * 40}\n" for n in range(250)))
+    os.utime(tmp_path / "number.py", (1_700_000_000, 1_700_000_000))
+    edit = call("Edit", file_path="number.py", old_string="f7(): return 7 ", new_string="f7(): return 8 ")
+    _, model = world_with(tmp_path, look, *map(printing, range(runs)), edit, allow=("Bash", "Edit"))
+    found = results(model.requests[-1])
+    assert found[0].startswith(CLEARED) == bool(runs)
+    assert ("was not read in this conversation" in found[-1]) == bool(runs), found[-1]
+
+
 def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     log = SessionLog(path, lambda text: None)

@@ -182,3 +182,16 @@ def test_model_and_mode_that_the_user_chooses_are_told_in_one_message(tmp_path: 
     edits = "edits in the workspace are made at once; the user approves most commands"
     told = f"The model is now openai/z.\nPermission mode now: acceptEdits: {edits}"
     assert texts == [f"<session_change>\n{told}\n</session_change>", "hello", "more"]
+
+
+def test_what_was_shown_in_the_part_that_the_user_took_back_is_not_known(work: Path) -> None:
+    os.utime(work / "a.py", (1_700_000_000, 1_700_000_000))
+    look = Call("Grep", {"pattern": "a", "path": "a.py", "output_mode": "content"})
+    edit = Call("Edit", {"file_path": "a.py", "old_string": "a = 1", "new_string": "a = 2"})
+    replies = [Reply(calls=(look,)), Reply(text="Seen."), Reply(calls=(edit,)), Reply(text="Done.")]
+    with ModelServer(replies) as server:
+        keys = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        args = ["--plain", "--model", "openai/x", "--permission-mode", "acceptEdits"]
+        done = agent(args, work, keys, stdin="look\n/rewind\n1\n2\nmend it\n")
+        assert done.returncode == 0, done.stderr
+        assert "was not read in this conversation" in str(server.requests[-1].body["messages"][-1])

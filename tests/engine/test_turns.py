@@ -385,6 +385,16 @@ class Thinking:
         yield Started("r", "m")
 
 
+def test_the_part_of_an_interrupted_request_that_was_cached_is_counted_as_cached(root: Path) -> None:
+    first = {"text": "One.", "usage": {"input": 900, "output": 40, "cache_write": 800}}
+    world = World(root, [first])
+    world.turn("a question of some length")
+    world.deps = world.deps.replace(client=Thinking(waits=False))
+    world.turn("and another one")
+    usage = world.of(UsageAdded)[-1].usage
+    assert usage.estimated and usage.input > 900 and usage.cache_read == 900
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_an_answer_that_is_interrupted_before_its_first_word_is_not_free(root: Path, waits: bool) -> None:
     world = World(root, [], price=lambda usage: usage.replace(cost=usage.input * 0.001))

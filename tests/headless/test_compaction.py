@@ -103,12 +103,12 @@ def test_what_was_done_is_reported_in_a_line(work: Path) -> None:
 
 
 def test_a_window_that_is_smaller_than_thought_is_learnt_from_the_refusal(work: Path) -> None:
-    files(work, 14)
-    with ModelServer([model(14)], repeat=True) as server:
+    files(work, 18)
+    with ModelServer([model(18)], repeat=True) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_CONTEXT_WINDOW": "200000"}
         done = agent(["-p", "--model", "openai/m", "Read them all."], work, env)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "Read 14 files.\n"
+    assert done.stdout == "Read 18 files.\n"
     assert sum(tokens(r) > SIZE for r in server.requests) == 1
 
 

@@ -235,7 +235,7 @@ def test_a_command_of_ones_own_writes_the_toolbar(work: Path) -> None:
         screen.until(lambda: json.loads((work / "facts").read_text() or "{}").get("permission_mode") == "acceptEdits")
         bar.write_text("#!/bin/sh\nexit 1\n")
         screen.type("\x1b[Z")
-        screen.wait("· plan")
+        screen.wait("plans, changes nothing")
         screen.leave()
 
 
@@ -243,7 +243,9 @@ def test_a_retry_counts_down_and_an_error_says_what_to_do(work: Path) -> None:
     server = ModelServer([Reply(status=429, headers=(("retry-after", "9"),))], repeat=True)
     env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
     with server, Drawn(["--model", "openai/m", "go"], work, **env) as screen:
-        screen.wait("trying again in 9 s (1 of 5)")
+        screen.until(
+            lambda: re.search(r"trying again in 9 s, at [\d:]+ \(1\)", screen.visible()) is not None, "a retry"
+        )
         screen.wait("trying again in 8 s")
         screen.wait("trying again in 7 s")
         screen.type("\x03")
@@ -323,7 +325,7 @@ def test_the_toolbar_tells_how_full_the_window_is_where_no_provider_does(work: P
     args = ["--model", script(work.parent / "s.toml", replies)]
 
     def full() -> int:
-        found = re.findall(r"context (\d+)%", screen.visible())
+        found = re.findall(r"context [━╌]+ (\d+)%", screen.visible())
         return int(found[-1]) if found else 0
 
     with Drawn(args, work, columns=200, AGENT_CONTEXT_WINDOW="60000") as screen:

@@ -47,7 +47,7 @@ def test_it_plays_in_the_interface_and_the_user_allows_the_edit(folder: Path) ->
         at_the_question(screen)
         window = screen.visible()
         assert "full * discount // 100" in window
-        assert "scripted:demo" in window
+        assert "Make this change to" in window
         assert "FAILED (failures=1)" in screen.text()
         screen.type("y")
         text = ended(screen, folder)

@@ -95,14 +95,13 @@ def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model:
     long = "it goes on and on " * 5 + "- commands: none"
     (work / ".agentrc").write_text(f'append_system_prompt = "{long}"\n')
     with Drawn(["--model", model], work, columns=60) as screen:
-        screen.wait(ASKED)
+        screen.wait("Trust this folder?")
         rows = screen.visible().splitlines()
         begun = [row for row in rows if row.startswith("  - ")]
         assert len(begun) == 2 and begun[1] == "  - commands: deploy"
         screen.type("\x03")
-        screen.ready()
         screen.wait("Not trusted")
-        assert "\nagent 0" in screen.text()
+        screen.wait("\nagent 0")
         screen.leave()
 
 

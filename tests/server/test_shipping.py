@@ -166,4 +166,7 @@ def test_without_a_repository_there_is_nothing_to_ship(work: Path) -> None:
     with served(work) as server:
         session = server.begin("Go", write_script(work, {"text": "Done."}))
         server.until(session, "done")
-        assert server.request("GET", f"/v1/sessions/{session}/ship").code == "git"
+        assert {step["why"].partition(":")[0] for step in steps(server, session).values()} == {
+            "There is nothing to commit to"
+        }
+        assert take(server, session, "commit", 409)["error"]["code"] == "git"

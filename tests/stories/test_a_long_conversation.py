@@ -39,7 +39,7 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     day.undo(files=1)
     assert day.text("summary.txt") == "sixteen chapters\n"
     day.say("/redo")
-    day.front.pick("Undo?", "yes")  # type: ignore[union-attr]
+    day.front.pick("Redo?", "yes")  # type: ignore[union-attr]
     day.shows("Re-applied")
     assert day.text("summary.txt") == "16 chapters\n"
     day.say("/rewind")

@@ -46,7 +46,7 @@ def test_an_interrupted_plan_waits_until_it_is_wanted(day: Day) -> None:
     day.shows("measure", "cut", "sew")
     day.model.will(
         says("On with the coat.", plan(*STEPS, done=1)),
-        says("I stop here."),
+        says("One step is done."),
         says("I cut.", write("cut.txt", "cut\n"), sees="Next step: cut"),
         says("", plan(*STEPS, done=3)),
         says("The coat is made."),

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.kernel.events import ApprovalRequested, ToolFinished
+from agent_cli.shells.terminal.render.ansi import to_ansi
 from agent_cli.shells.terminal.render.code import (
     CREATED_LINES,
     DELETED_LINES,
@@ -18,7 +19,7 @@ from agent_cli.shells.terminal.render.code import (
     display_lines,
 )
 from agent_cli.shells.terminal.render.events import EventRenderer
-from agent_tools.edit.diff import unified
+from agent_tools.edit.diff import opened_by, parse_hunks, unified
 from agent_tools.results import Diff, Diffs, Display
 
 ONE = Diff("a.py", "@@ -1 +1 @@\n-a\n+b", 1, 1)
@@ -139,3 +140,24 @@ def test_a_whole_diff_hangs_its_long_lines_too_and_names_no_key_for_the_rest_of_
     assert len(lines) > 3 and all(len(line) <= 40 and line.startswith("    ") for line in lines[2:])
     gone = Diff("a.py", "@@ -1,50 +0,0 @@\n" + "\n".join(f"-{n}" for n in range(50)), 0, 50, deleted=True)
     assert [line.plain for line in display_lines(gone, whole=True, width=40)][-1].endswith("more lines")
+
+
+def test_a_hunk_that_begins_inside_a_string_or_comment_has_its_colours() -> None:
+    doc = '"""Titles.\n\n' + "".join(f"Line {n} about return and def.\n" for n in range(9)) + '"""\n\n\nx = "/*"\n'
+    script = "/**\n" + "".join(f" * {n} about return and const\n" for n in range(9)) + " */\nconst x = 1 // '''\n"
+    for path, old, inside, outside in (("a.py", doc, "92", ("95", "96")), ("a.js", script, "90", ("95", "96"))):
+        patch, added, removed = unified(old, old.replace("5 about", "5 of"))
+        (hunk,) = parse_hunks(patch)
+        assert hunk.opened == ('"""' if path == "a.py" else "/*")
+        rows = [to_ansi(line) for line in diff_lines(Diff(path, patch, added, removed), heading=False)]
+        context = [row for row in rows if "\x1b[41" not in row and "\x1b[42" not in row]
+        assert context and all(f"\x1b[{inside}m" in row for row in context), rows
+        assert not any(f"\x1b[{code}m" in row for row in context for code in outside), rows
+
+
+def test_what_opens_a_string_or_comment_is_found_in_any_language() -> None:
+    for text, found in (
+        ('a = """b\n', '"""'), ('a = """b"""\n', ""), ("x = '/*'\n", ""), ("/* a\n */ b /* c\n", "/*"),
+        ("# it's \"\"\"\nx\n", ""), ("<p> <!-- a\n", "<!--"), ('"""it\'s /*\n', '"""'), ("don't\n'''x\n", "'''"),
+    ):  # fmt: skip
+        assert opened_by(text) == found, text

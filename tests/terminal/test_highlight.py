@@ -82,3 +82,20 @@ LANGUAGES = (
 @given(st.sampled_from(LANGUAGES), st.text(st.sampled_from("ab1 \t\n\"'`{}()[]<>/*#$\\=:;-%@!&|"), max_size=60))
 def test_no_code_loses_a_character(language: str, code: str) -> None:
     styles(language, code)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("javascript", "/**\n * const a\n */\nconst b"), ("c", "int a; /* int b\n int c */\nint d"),
+        ("java", "/** int a\n * int b\n */\nint c"), ("css", "/* color: red\n color: blue */\na { color: red }"),
+        ("rust", "/* fn a\n fn b */\nfn c"), ("html", "<p><!-- <b>\n <b> -->\n<b>"),
+    ],
+)  # fmt: skip
+def test_a_comment_over_several_lines_ends_where_it_ends(language: str, text: str) -> None:
+    highlighter = Highlighter(language)
+    first, *inside, last = [highlighter.line(line) for line in text.split("\n")]
+    comment = {str(span.style) for span in first.spans if first.plain[span.start : span.end].startswith(("/*", "<!--"))}
+    assert comment == {"bright_black"}
+    assert all({str(span.style) for span in line.spans} == comment for line in inside)
+    assert last.spans and comment.isdisjoint(str(span.style) for span in last.spans)

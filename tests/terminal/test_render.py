@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -153,3 +154,42 @@ def test_a_long_word_in_a_later_row_of_a_table_is_not_broken() -> None:
     )
     assert any(line.startswith("max_parallel_subagents_of_a_turn  a number") for line in shown)
     assert max(map(len, shown)) < 60
+
+
+def test_no_row_of_an_answer_vanishes_while_it_is_written() -> None:
+    """What stands on the screen, but for its last row, stays or is laid out again; it never goes and comes back."""
+    numbers = iter(range(1_000))
+
+    def words(count: int) -> str:
+        each = (f"of {n} words that go on, with `code {n}` and **bold {n}** in it, " for n in islice(numbers, count))
+        return "".join(each)
+
+    text = f"## Title\n\nA paragraph {words(16)}and ends.\n\n- an item {words(6)}\n- another {words(1)}\n\n"
+    text += f"1. first {words(5)}\n2. second\n\nOne line\nand another {words(7)}\nand more.\n"
+    for columns, size in ((41, 3), (80, 5), (120, 11)):
+        stream = MarkdownStream(columns)
+        done: list[str] = []
+        gone: dict[str, int] = {}
+        before: list[str] = []
+        for frame, at in enumerate(range(0, len(text), size)):
+            done += plain(stream.feed(text[at : at + size]))
+            rows = [*done, *plain(stream.tail())]
+            now = {row.strip() for row in rows}
+            assert not (back := now & gone.keys()), (columns, frame, back)
+            gone |= dict.fromkeys((row.strip() for row in before[-12:-1] if row.strip() not in now), frame)
+            before = rows
+        done += plain(stream.finish())
+        assert " ".join(" ".join(done).split()) == " ".join(" ".join(plain(rendered(text, columns))).split())
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_a_long_paragraph_is_the_same_however_it_comes(sizes: list[int]) -> None:
+    text = (
+        "Words `of code` and (brackets), " * 20 + "\n- item " + "with more words, and 3. numbers - dashes " * 12 + "\n"
+    )
+    stream, at, lines = MarkdownStream(50), 0, list[str]()
+    while at < len(text):
+        size = sizes[at % len(sizes)]
+        lines += stream.feed(text[at : at + size])
+        at += size
+    assert plain([*lines, *stream.finish()]) == plain(rendered(text, 50))

@@ -80,7 +80,7 @@ def test_a_paused_plan_is_mentioned_once() -> None:
         shown(TurnStarted("m", "default", {}))
         shown(PlanChanged(plan, paused=True))
         shown(finished())
-    assert kept.getvalue().count("an earlier plan is paused, 1 of 2 done; /todos shows it") == 1
+    assert kept.getvalue().count("an earlier plan is paused, 1 of 2 done (/todos shows it)") == 1
 
 
 def finished(reason: TerminalReason = "completed", **fields: object) -> TurnFinished:

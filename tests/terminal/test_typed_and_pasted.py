@@ -128,3 +128,17 @@ def test_a_command_that_was_changed_and_left_is_no_draft() -> None:
         stage.has("")
 
     play(story)
+
+
+def test_a_folded_paste_is_moved_over_and_deleted_as_one_character() -> None:
+    pasted = "\n".join(f"line {n}" for n in range(9))
+
+    def story(stage: Stage) -> None:
+        stage.press(f"a\x1b[200~{pasted}\x1b[201~b\x1b[D\x1b[D")
+        stage.until(lambda: stage.live.line.buffer.document.text_before_cursor == "a")
+        stage.press("\x1b[C")
+        stage.until(lambda: stage.live.line.buffer.document.text_before_cursor.endswith("lines]"))
+        stage.press("\x1b[D\x1b[3~")
+        stage.until(lambda: stage.live.line.buffer.text == "ab")
+
+    play(story)

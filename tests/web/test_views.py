@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from agent_cli.extras.server.pairing import Pairing
 from tests.support.scripts import bash, call
 from tests.support.session_logs import turn
 from tests.support.web_page import DESK, PHONE, PageUser, Served, press, reading, serving, wait_until
@@ -298,3 +299,42 @@ def test_a_project_is_trusted_where_a_task_is_started(browser: Browser, tmp_path
             page.get_by_role("button", name="Trust it").click()
             expect(page.get_by_role("button", name="See what it brings")).to_be_hidden()
         assert served.ask("/v1/projects")["projects"][0]["trusted"]
+
+
+def test_the_board_has_the_sessions_by_state_and_is_used_by_keys(
+    browser: Browser, served: Served, shown: dict[str, str]
+) -> None:
+    with reading(browser, served) as reader:
+        page = reader.page
+        expect(page.locator(".row").first).to_be_visible()
+        page.keyboard.press("b")
+        expect(page.locator(".board .group h2")).to_have_text(
+            [re.compile(name) for name in ("Waiting for you", "Running", "Stopped", "Done")]
+        )
+        expect(page.locator(".group.waiting .row-note").first).to_be_visible()
+        assert reader.axe() == []
+        page.keyboard.press("l")
+        page.keyboard.press("l")
+        expect(page.locator(".group.failed .row a").first).to_be_focused()
+        page.keyboard.press("h")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1.session-title")).to_be_focused()
+        assert "board" not in page.url
+
+
+def test_a_phone_is_paired_by_its_link_once(browser: Browser, served: Served) -> None:
+    code = Pairing(served.home / "state").offer("start")
+    link = f"http://127.0.0.1:{served.port}/#pair={code}"
+    with reading(browser, served, PHONE, token="wrong") as reader:
+        page = reader.page
+        expect(page.get_by_label("Token")).to_be_visible()
+        page.goto("about:blank")
+        page.goto(link)
+        expect(page.get_by_role("navigation", name="Sessions")).to_be_visible()
+        assert code not in page.url
+        page.reload()
+        expect(page.get_by_role("navigation", name="Sessions")).to_be_visible()
+        page.evaluate("localStorage.clear()")
+        page.goto("about:blank")
+        page.goto(link)
+        expect(page.get_by_text("This code is not valid")).to_be_visible()

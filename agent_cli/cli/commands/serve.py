@@ -22,6 +22,8 @@ from agent_cli.extras.server.app import listen, lock_state, make_app, read_last_
 from agent_cli.extras.server.guard import OWNER, ROLES, AccessTokenStore
 from agent_cli.extras.server.hub import Hub, ServeOptions
 from agent_cli.extras.server.notify import Notifier
+from agent_cli.extras.server.pairing import Pairing
+from agent_cli.extras.server.qr import qr_lines
 from agent_cli.kernel.session.store import state_folder
 from agent_tools.text import counted, one_line
 
@@ -62,6 +64,9 @@ def serve_sessions(
     allow_bypass: Annotated[
         bool, typer.Option("--allow-bypass", help="Let requests choose the mode bypassPermissions.")
     ] = False,
+    phone: Annotated[
+        bool, typer.Option("--phone", help="Show a QR code that pairs a phone. It needs an https address.")
+    ] = False,
 ) -> int:
     if context.invoked_subcommand is not None:
         return 0
@@ -69,6 +74,11 @@ def serve_sessions(
         raise UsageError(
             f"{one_line(host)} can be reached by other machines, and the token would be sent unencrypted: give "
             "--certfile, or --insecure behind a proxy that speaks TLS."
+        )
+    if phone and not certfile and not allowed_host:
+        raise UsageError(
+            "--phone needs an https address: give --certfile, or start a tunnel such as tailscale serve 4096 and give "
+            "its name with --allowed-host."
         )
     if keyfile and not certfile:
         raise UsageError("--keyfile needs --certfile.")
@@ -102,6 +112,11 @@ def serve_sessions(
     else:
         names = ", ".join(f"{token.name} ({token.role})" for token in store.all())
         echo(f"  tokens {names}. For another: agent serve token add NAME --role {ROLES[-1]}")
+    if phone:
+        code = Pairing(state_folder(os.environ)).offer("start")
+        address = f"https://{link.partition('://')[2]}#pair={code}"
+        echo("\n".join(qr_lines(address)))
+        echo(f"Scan this with the phone, or open it there. It works once, for 10 minutes: {address}")
     tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
     try:
         run_server(make_app(hub, hosts, store, notifier), on, tls)

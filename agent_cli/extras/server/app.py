@@ -30,6 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from agent_cli import UsageError
 from agent_cli.extras.server import actions, coding, commands, managing, queries, schemas, shipping, uploads
 from agent_cli.extras.server.guard import (
+    PAIR_PATH,
     UPLOAD_PATH,
     AccessTokenStore,
     FailureLimit,
@@ -39,6 +40,7 @@ from agent_cli.extras.server.guard import (
 )
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.notify import Notifier
+from agent_cli.extras.server.pairing import Pairing
 from agent_cli.kernel.session.store import write_crash_report
 from agent_cli.kernel.version import __version__
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
@@ -282,6 +284,7 @@ def _operation_id(row: ApiRoute) -> str:
 
 
 _PAGE = Path(__file__).parent / "page"
+_TYPES = {".js": "text/javascript", ".webmanifest": "application/manifest+json"}
 # Seconds until a connection has sent a whole request line and headers, from its first byte or from the connection.
 _HEADER_SECONDS = 15.0
 # Connections at once; beyond them a request is answered with 503.
@@ -345,10 +348,31 @@ def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notifier:
         Route("/", _index),
         Route("/page/{name}", _page_file),
         Route("/v1/openapi.json", _openapi),
+        Route(PAIR_PATH, _pairing_endpoint(Pairing(hub.state)), methods=["POST"]),
         *make_routes(hub),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: handle_error})
     return RequestGuard(app, hosts, tokens, FailureLimit(time.monotonic))
+
+
+def _pairing_endpoint(pairing: Pairing) -> Callable[[Request], Awaitable[Response]]:
+    async def pair(request: Request) -> Response:
+        """Exchange a code for a token."""
+        try:
+            body = await _parse_body(schemas.PairBody, request)
+            assert isinstance(body, schemas.PairBody)
+            made = await asyncio.to_thread(pairing.redeem, body.code, body.device)
+        except RequestRefusedError as refusal:
+            return refusal_response(refusal)
+        except UsageError as error:
+            return refusal_response(RequestRefusedError(507, "disk", str(error)))
+        if made is None:
+            request.scope["state"]["failed"]()
+            why = "This code is not valid, or no longer. For a new one: agent serve --phone"
+            return refusal_response(RequestRefusedError(403, "code", why))
+        return JSONResponse({"name": made[0], "token": made[1]}, 201)
+
+    return pair
 
 
 async def _openapi(request: Request) -> Response:
@@ -373,7 +397,11 @@ def _serve_file(request: Request, name: str) -> Response:
     headers = {"cache-control": "no-cache", "etag": mark}
     if request.headers.get("if-none-match") == mark:
         return Response(status_code=304, headers=headers)
-    kind = {".js": "text/javascript"}.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kind = (
+        {".js": "text/javascript", ".webmanifest": "application/manifest+json"}.get(path.suffix)
+        or mimetypes.guess_type(name)[0]
+        or "application/octet-stream"
+    )
     return Response(data, media_type=kind, headers=headers)
 
 
@@ -419,12 +447,13 @@ def read_last_link(state: Path) -> str:
 
 def run_server(app: Any, on: socket.socket, tls: Mapping[str, str | None]) -> None:
     """Serve until a signal comes. tls: `ssl_certfile` and `ssl_keyfile`, or nothing."""
-    # uvicorn hands its signals on once it has ended; there is more to say then.
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
     config = uvicorn.Config(
         app, http=TimedProtocol, ws="none", loop="asyncio", log_level="error", access_log=False, server_header=False,
         date_header=True, limit_concurrency=_MAX_CONNECTIONS, timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE_SECONDS, proxy_headers=False, h11_max_incomplete_event_size=64 << 10, **tls,  # type: ignore[arg-type]
     )  # fmt: skip
+    server = uvicorn.Server(config)
+    # Until uvicorn takes signals, and once it hands them on, as it has ended: there is more to say then.
+    signal.signal(signal.SIGTERM, lambda number, frame: setattr(server, "should_exit", True))
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[on])
+        server.run(sockets=[on])

@@ -172,6 +172,8 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 UPLOAD_PATH = "/v1/uploads"
+# The one request without a token: it has a code.
+PAIR_PATH = "/v1/pair"
 MAX_BODY_BYTES = 1 << 20
 _MAX_DRAINED_BYTES, _DRAIN_SECONDS = 8 * MAX_BODY_BYTES, 2.0
 # Time limit for receiving a whole body.
@@ -216,7 +218,10 @@ class RequestGuard:
 
         try:
             self._check_address(Headers(scope=scope), scope["method"])
-            if scope["path"].startswith(("/v1/", "/coding/")) and scope["path"] != "/v1/openapi.json":
+            if scope["path"] == PAIR_PATH:
+                self._check_attempts(scope)
+                receive = await self._buffer_body(scope, receive)
+            elif scope["path"].startswith(("/v1/", "/coding/")) and scope["path"] != "/v1/openapi.json":
                 token = self._authenticate(scope)
                 scope["state"] = {**scope.get("state", {}), "token": token, "valid": partial(self._tokens.holds, token)}
                 # A file is read as it arrives, by its handler, which has limits of its own.
@@ -236,6 +241,13 @@ class RequestGuard:
             raise RequestRefusedError(403, "origin", "Requests of other web sites are refused.")
         if headers.get("sec-fetch-site", "") == "cross-site" and method != "GET":
             raise RequestRefusedError(403, "origin", "Requests of other web sites are refused.")
+
+    def _check_attempts(self, scope: Scope) -> None:
+        """Refuse an address with too many failed attempts; `failed` of the scope counts another one."""
+        address = (scope.get("client") or ("", 0))[0]
+        if wait := self._limit.retry_after(address):
+            raise RequestRefusedError(429, "attempts", "Too many failed attempts.", retry_after=int(wait) + 1)
+        scope["state"] = {**scope.get("state", {}), "failed": partial(self._limit.record_failure, address)}
 
     def _authenticate(self, scope: Scope) -> Any:
         """Return the valid token of a request. Raises RequestRefusedError."""

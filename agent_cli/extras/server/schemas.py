@@ -106,6 +106,13 @@ class ShipBody(JsonBody):
     text: LongText = ""
 
 
+class PairBody(JsonBody):
+    """The code of a device, and its name in lists."""
+
+    code: ShortText
+    device: ShortText = ""
+
+
 class EmptyBody(JsonBody):
     """Nothing."""
 
@@ -234,7 +241,10 @@ class ModelList(BaseModel):
 
 
 class SessionItem(BaseModel):
-    """A session in a list. facts: its project, branch and cost, in words. excerpt: the message that a search found."""
+    """A session in a list. asks: the title of the question that waits.
+
+    facts: its project, branch and cost, in words. excerpt: the message that a search found.
+    """
 
     id: str
     title: str
@@ -251,6 +261,7 @@ class SessionItem(BaseModel):
     cost: float
     cost_known: bool
     pending: int
+    asks: str
     elsewhere: str
     outcome: str
     error: str

@@ -35,13 +35,21 @@ from agent_tools.text import counted, one_line, shorten
 # Time limit for a proposed message, and how often it is looked for.
 _PROPOSAL_SECONDS, _POLL_SECONDS = 90.0, 0.1
 Step = dict[str, Any]
+_TITLES = {"commit": "Commit", "push": "Push", "pull_request": "Open a pull request"}
 
 
 async def get_ship(hub: Hub, request: Request) -> dict[str, Any]:
     """Return the steps with their facts."""
     session_id = request.path_params["id"]
     session_log(hub, session_id)
-    return {"steps": await asyncio.to_thread(lambda: Shipping(hub, session_id).steps())}
+
+    def steps() -> list[Step]:
+        try:
+            return Shipping(hub, session_id).steps()
+        except RequestRefusedError as refused:
+            return [_step(name, title, why=str(refused)) for name, title in _TITLES.items()]
+
+    return {"steps": await asyncio.to_thread(steps)}
 
 
 async def ship(hub: Hub, request: Request, body: ShipBody) -> dict[str, Any]:
@@ -96,8 +104,8 @@ class Shipping:
 
     def steps(self) -> list[Step]:
         """Return every step; one that is not possible now says why."""
-        return [_tried(self._commit, "commit", "Commit"), _tried(self._push, "push", "Push"),
-                _tried(self._pull, "pull_request", "Open a pull request")]  # fmt: skip
+        made = {"commit": self._commit, "push": self._push, "pull_request": self._pull}
+        return [_tried(made[name], name, title) for name, title in _TITLES.items()]
 
     def take(self, body: ShipBody) -> tuple[str, str, str]:
         """Take a step as it was shown; return what was done, the same for the model, and an address."""

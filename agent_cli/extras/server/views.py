@@ -146,7 +146,8 @@ class Views:
         project = self.project_of(Path(task.spec.project if task else folder))
         if project is None:
             return None
-        left = self._count_undecided(path, seen, task)
+        undecided = self._undecided(path, seen, task)
+        left = len(undecided)
         elsewhere = self._other_holder(path, session_id)
         state = self._state(session_id, seen, task, left, elsewhere)
         failure = task.failure if task else ""
@@ -169,6 +170,7 @@ class Views:
             "cost": round(seen.cost, 6) if seen else 0.0,
             "cost_known": seen.reliable if seen else True,
             "pending": left,
+            "asks": undecided[0]["form"]["title"] if undecided else "",
             "elsewhere": elsewhere,
             "outcome": seen.ended if seen and seen.ended in ("done", "failed", "interrupted") else "",
             "error": failure,
@@ -230,11 +232,11 @@ class Views:
                 self._live.popitem(last=False)
             return found
 
-    def _count_undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
-        """Return how many decisions are missing."""
+    def _undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> list[dict[str, Any]]:
+        """Return the questions whose decisions are missing."""
         if seen is None or seen.ended not in ("waiting", "open") or path.stem in self.pool.running:
-            return 0
-        return sum("decided" not in item for item in self.pending_items(path, task))
+            return []
+        return [item for item in self.pending_items(path, task) if "decided" not in item]
 
     def pending_items(self, path: Path, task: ServerTask | None) -> list[dict[str, Any]]:
         """Return what waits for a decision in a session, with all that a question shows."""

@@ -64,6 +64,9 @@ def test_a_short_output_and_one_without_errors_have_no_such_lines(bench: Bench) 
         ("cc -Werror -c a.c", False),
         ("test_error_handling PASSED", False),
         ("an errors.py file", False),
+        ("    except FileExistsError as exc:", False),
+        ("        raise LockFileError('locked') from exc", False),
+        ("E        +  where 'ValueError: x' = f()", False),
     ],
 )
 def test_what_looks_like_an_error(tmp_path: Path, line: str, found: bool) -> None:

@@ -23,7 +23,7 @@ _MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
 # Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
-_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 8, 3
+_EXCERPT_CONTEXT, _MAX_WHOLE_CHANGE, _CHANGE_ENDS = 2, 12, 3
 _SEARCH_LINES = 30
 HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 

@@ -165,11 +165,11 @@ def begin_answer(ctx: ToolContext) -> dict[str, str]:
 def note_read(path: Path, data: bytes, ctx: ToolContext, lines: Ranges | None = None) -> None:
     """Note that the model was shown a file, or only some of its lines. Lines seen before stay seen."""
     _keep_mark(path, ctx)
+    ctx.owner.state(ReadState).told.pop(str(path), None)
     if lines is None and len(data) > _MAX_COMPARED_CHARS:
         ctx.seen[str(path)] = fingerprint(data)
         return
     text = decode_text(data)
-    ctx.owner.state(ReadState).told.pop(str(path), None)
     ctx.seen[str(path)] = mark_of(path, data, text.content if text is not None else "", ctx, lines)
 
 
@@ -274,9 +274,14 @@ def forget_lines(path: str, total: int, ctx: ToolContext) -> None:
         ctx.seen[path] = KnownVersion(KnownVersion.from_mark(mark).version, (), total).mark()
 
 
-def forget_searches(ctx: ToolContext) -> None:
-    """Note that the model has no lines that searches showed."""
-    ctx.owner.state(ReadState).searched.clear()
+def forget_shown(ctx: ToolContext, visible: Sequence[str] = ()) -> None:
+    """Note that the model no longer has what searches and commands showed, except in these results."""
+    state = ctx.owner.state(ReadState)
+    state.searched.clear()
+    state.told.clear()
+    kept = [result for result in state.results if any(result.text in text for text in visible)]
+    state.results.clear()
+    state.results.extend(kept)
 
 
 def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier: bool = False) -> Sight:

@@ -19,9 +19,24 @@ _MAX_LINE_CHARS = 200
 _MAX_LINES = 50
 # Each line that fits the pattern has one of these words, which are found much faster.
 _WORDS = (
-    *(b"rror", b"xception", b"anic", b"atal", b"FATAL", b"FAIL", b"not ok", b"E  ", b"Traceback", b"undefined ref"),
+    *(
+        b"rror",
+        b"RROR",
+        b"xception",
+        b"anic",
+        b"atal",
+        b"FATAL",
+        b"FAIL",
+        b"not ok",
+        b"E  ",
+        b"Traceback",
+        b"undefined ref",
+    ),
     *(b"egmentation", b"not found", b"No such", b"denied", b"ssertion", b"dumped", b"Killed", b"\xe2\x9c"),
 )
+_NAMES_TEST = lazy_pattern(rb"^\s*(?:-+ )?(?:FAILED|FAIL|ERROR|not ok)\b")
+# The program's source in a traceback, and what a test runner adds to an error.
+_SOURCE = lazy_pattern(rb"^\s*(?:except|raise|class|import|from|catch|throw|def|with|assert)\b|^E\s+\+ |^\s*#")
 # Of test runners, compilers, interpreters and tools; "0 errors" and an option such as -Werror are none.
 _ERROR = lazy_pattern(
     rb"^E {2,}\S|^\s*(?:-+ )?(?:FAILED|FAIL|not ok|panic|fatal|FATAL)\b|^\s*\xe2\x9c[\x95\x97]|^Traceback"
@@ -34,8 +49,10 @@ _ERROR = lazy_pattern(
 def describe_error_lines(path: Path, start: int, end: int, most: int) -> str:
     """Return lines of a part of a file that look like errors, under a heading; "" if there are none.
 
-    They are the first and the last different ones, with their numbers in the file, of at most `most` bytes. start, end:
-    the part, in bytes. Lines that differ only in numbers count as the same. Returns "" if the file is gone.
+    They are the first and the last different ones, with their numbers in the file, of at most `most` bytes. Lines that
+    differ only in numbers are shown once, unless they name a test. Returns "" if the file is gone.
+
+    start, end: the part, in bytes.
     """
     try:
         count, shown = _find(path, start, end, most)
@@ -49,10 +66,10 @@ def _find(path: Path, start: int, end: int, most: int) -> tuple[int, list[str]]:
     shapes: dict[str, tuple[int, str]] = {}
     count = 0
     for number, raw in _candidates(path, start, end):
-        if _ERROR.search(raw):
+        if _ERROR.search(raw) and not _SOURCE.search(raw):
             count += 1
             line = cut_line(sanitize_output(raw[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace")), _MAX_LINE_CHARS)
-            shape = re.sub(r"0x[0-9a-f]+|\d+", "#", line)
+            shape = line if _NAMES_TEST.search(raw) else re.sub(r"0x[0-9a-f]+|\d+", "#", line)
             if shape not in shapes:
                 if len(shapes) == 2 * _MAX_LINES:
                     del shapes[list(shapes)[_MAX_LINES]]

@@ -30,6 +30,20 @@ export function takeToken() {
   return Boolean(token);
 }
 
+/** Exchange a code in the address for a token of this device; resolves to why that failed, "" if it did not or there is none. */
+export async function pair() {
+  const code = /(?:^#|[#&?])pair=([^&]+)/.exec(location.hash)?.[1];
+  if (!code) return "";
+  history.replaceState(null, "", location.pathname);
+  try {
+    const device = navigator.userAgentData?.platform || /iPhone|iPad|Android|Mac|Windows|Linux/.exec(navigator.userAgent)?.[0] || "phone";
+    setToken((await post("/v1/pair", { code: decodeURIComponent(code), device })).token);
+    return "";
+  } catch (error) {
+    return error.message;
+  }
+}
+
 export function setToken(given) {
   token = given.trim();
   remember(KEY, token);

@@ -1,6 +1,6 @@
 // The page: the token, the frame, the routes, the keys, and what the window's title says.
 
-import { ApiError, get, onConnection, onSignedOut, setToken, takeToken } from "./api.js";
+import { ApiError, get, onConnection, onSignedOut, pair, setToken, takeToken } from "./api.js";
 import { announce, button, h, icon, labelled, replace } from "./dom.js";
 import { showKeys } from "./panels.js";
 import { recall, remember } from "./storage.js";
@@ -182,6 +182,7 @@ function frame() {
       { class: "top" },
       h("a", { href: "#/", class: "brand" }, icon("send", "brand-icon"), h("span", {}, "agent")),
       h("span", { class: "who", title: `Signed in as ${me.name}` }, canStart ? me.name : `${me.name} · ${me.role}`),
+      button("Board", { kind: "quiet", icon: "board", bare: true, "aria-keyshortcuts": "b", on: toggleBoard }),
       notifyButton(),
       themeButton(),
       button("Keys", { kind: "quiet keys-button", icon: "help", bare: true, "aria-keyshortcuts": "?", on: showKeys }),
@@ -196,6 +197,9 @@ function frame() {
 
 function route() {
   if (!list) return;
+  const board = location.hash === "#/board";
+  document.body.classList.toggle("board", board);
+  list.setBoard(board);
   const found = /^#\/s\/([^/?]+)/.exec(location.hash);
   const id = found ? decodeURIComponent(found[1]) : "";
   if (view?.id === id && id) return;
@@ -222,6 +226,10 @@ function route() {
   showCount();
 }
 
+function toggleBoard() {
+  location.hash = document.body.classList.contains("board") ? "#/" : "#/board";
+}
+
 function welcome() {
   const waiting = sessions.counts.waiting || 0;
   return waiting ? `${counted(waiting, "session")} ${waiting === 1 ? "waits" : "wait"} for you.` : "Choose a session, or start a task.";
@@ -242,6 +250,8 @@ document.addEventListener("keydown", (event) => {
     list.search.focus();
   } else if (event.key === "?") showKeys();
   else if (event.key === "n") list.start();
+  else if (event.key === "b") toggleBoard();
+  else if (list.board && ["h", "ArrowLeft", "l", "ArrowRight"].includes(event.key)) list.across(event.key === "l" || event.key === "ArrowRight" ? 1 : -1);
   else if (event.key === "j") list.step(1);
   else if (event.key === "k") list.step(-1);
   else if (!view?.key(event.key)) return;
@@ -261,5 +271,6 @@ window.addEventListener("hashchange", () => {
   } else route();
 });
 
-if (takeToken()) begin();
-else signIn();
+const refused = await pair();
+if (takeToken() && !refused) begin();
+else signIn(refused);

@@ -52,6 +52,7 @@ const PATHS = {
   help: "M9 9a3 3 0 114.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 17.5h.01",
   search: "M11 5a6 6 0 100 12 6 6 0 000-12zM15.5 15.5L20 20",
   skip: "M5 12h14",
+  board: "M4 5h4v14H4zM10 5h4v9h-4zM16 5h4v6h-4z",
   clip: "M18 8l-8 8a3 3 0 01-4-4l8-8a2 2 0 013 3l-8 8a1 1 0 01-1-1l7-7",
   comment: "M5 6h14v10h-8l-4 4v-4H5z",
   dot: "M12 12h.01",

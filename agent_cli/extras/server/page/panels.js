@@ -209,6 +209,7 @@ const KEYS = [
   ["Enter", "Open the session"],
   ["/", "Search sessions"],
   ["n", "New task"],
+  ["b", "The board: sessions by state, h and l lead from column to column"],
   ["a", "Allow or approve what is asked"],
   ["r", "Write why not, then Ctrl-Enter to reject"],
   ["[, ]", "Previous and next question"],

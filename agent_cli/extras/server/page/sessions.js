@@ -5,7 +5,9 @@ import { get, query, sharedStream } from "./api.js";
 import { ago, oneLine, STATES, visible, whenExactly } from "./text.js";
 
 const RANK = { waiting: 0, running: 1, queued: 2 };
-const GROUPS = [["waiting", "Waiting for you"], ["running", "Running"], ["queued", "Queued"], ["", "Earlier"]];
+const STOPPED = ["interrupted", "failed"];
+const GROUPS = [["waiting", "Waiting for you", ["waiting"]], ["running", "Running", ["running"]], ["queued", "Queued", ["queued"]], ["", "Earlier", [...STOPPED, "done", "idle"]]];
+const BOARD = [["waiting", "Waiting for you", ["waiting"]], ["running", "Running", ["running", "queued"]], ["failed", "Stopped", STOPPED], ["done", "Done", ["done", "idle"]]];
 const FILTERS = ["", "waiting", "running", "queued", "failed", "interrupted", "done", "archived"];
 // From so many characters on, a search looks into messages, too.
 const DEEP = 3;
@@ -225,9 +227,9 @@ export class SessionList {
     const sorted = [...this.shown.values()].sort(order);
     const focused = document.activeElement?.closest?.(".row")?.dataset.id;
     const parts = [];
-    for (const [state, title] of GROUPS) {
-      const group = sorted.filter((session) => (state ? session.state === state : rank(session) === 3));
-      if (!group.length) continue;
+    for (const [state, title, states] of this.board ? BOARD : GROUPS) {
+      const group = sorted.filter((session) => states.includes(session.state));
+      if (!group.length && !this.board) continue;
       parts.push(
         h(
           "section",
@@ -265,6 +267,7 @@ export class SessionList {
     const known = this.rows.get(session.id);
     if (known?.signature === signature) return known.element;
     const title = oneLine(session.title) || "Untitled";
+    const note = session.excerpt || session.asks || session.error || session.elsewhere;
     const element = h(
       "li",
       { class: `row ${session.state}`, dataset: { id: session.id } },
@@ -273,7 +276,7 @@ export class SessionList {
         { href: `#/s/${encodeURIComponent(session.id)}`, "aria-current": this.current === session.id ? "page" : undefined },
         h("span", { class: "row-title" }, title),
         h("span", { class: "row-line" }, stateTag(session), h("time", { datetime: session.updated, title: whenExactly(session.updated) }, ago(session.updated))),
-        session.excerpt || session.error || session.elsewhere ? h("span", { class: "row-note" }, visible(oneLine(session.excerpt || session.error || session.elsewhere))) : null,
+        note ? h("span", { class: "row-note" }, visible(oneLine(note))) : null,
         h("span", { class: "row-facts" }, session.facts.join(" · ")),
       ),
     );
@@ -288,6 +291,19 @@ export class SessionList {
   select(id) {
     this.current = id;
     this.schedule();
+  }
+
+  /** Show the sessions side by side by state, or as a list. */
+  setBoard(on) {
+    this.board = on;
+    this.schedule();
+  }
+
+  /** Move the focus on the board to the first row of the next column that has one. */
+  across(by) {
+    const groups = [...this.list.querySelectorAll(".group")].filter((group) => group.querySelector(".row"));
+    const at = groups.findIndex((group) => group.contains(document.activeElement));
+    groups[Math.max(0, Math.min(groups.length - 1, at + by))]?.querySelector(".row a").focus();
   }
 
   /** Move the focus by rows. */

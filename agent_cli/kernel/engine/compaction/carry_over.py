@@ -249,7 +249,7 @@ def forget_hidden_files(turn: Turn, before: VisibleCalls, event: Compacted) -> d
     calls = {number: str(call.arguments) for number, call in (before.calls | now.calls).items()}
     hidden = "\n".join(text for number, text in calls.items() if number not in now.calls)
     shown = "\n".join(text for number, text in calls.items() if number in now.calls)
-    read_state.forget_searches(context)
+    read_state.forget_shown(context, [m.text for m in turn.view if isinstance(m, ToolMessage)])
     found = {}
     for path in context.seen.keys() - event.seen.keys() - whole - now.mentioned:
         name = repr(os.path.basename(path))[1:-1]

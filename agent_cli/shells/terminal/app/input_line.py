@@ -23,6 +23,7 @@ from prompt_toolkit.history import History
 
 from agent_cli.kernel.runtime.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
+from agent_cli.shells.terminal.app.typed_text import length_after, length_before
 from agent_cli.shells.terminal.dialogs.model import Option
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 
@@ -280,6 +281,19 @@ class InputLine:
         """Length of the placeholder before the cursor, of a paste or an image; 0 for none."""
         before = self.buffer.document.text_before_cursor
         return self.pastes.placeholder_length(before) or self.pictures.placeholder_length(before)
+
+    @property
+    def before(self) -> int:
+        """Length of what the cursor moves over to the left: a placeholder, or a character of several code points."""
+        return self.placeholder or length_before(self.buffer.document.current_line_before_cursor)
+
+    @property
+    def after(self) -> int:
+        """Length of what the cursor moves over to the right."""
+        after = self.buffer.document.current_line_after_cursor
+        first = after[: after.find("]") + 1]
+        whole = max(self.pastes.placeholder_length(first), self.pictures.placeholder_length(first))
+        return whole if whole and whole == len(first) else length_after(after)
 
     def newline_for_backslash(self) -> bool:
         """Replace a backslash before the cursor with a line break; return False if there is none."""

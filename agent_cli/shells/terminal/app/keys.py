@@ -27,13 +27,11 @@ from prompt_toolkit.keys import Keys
 from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.layout import key_rows
 from agent_cli.shells.terminal.app.protocol import LiveScreen
-from agent_cli.shells.terminal.app.typed_text import length_after, length_before
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
-from agent_tools.text import counted
 
 # A key that is not typed into a search.
 _WRITING = ~is_searching
@@ -170,17 +168,6 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     def _editor(event: KeyPressEvent) -> None:
         controls.edit_draft()
 
-    @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & _WRITING)
-    def _delete_placeholder(event: KeyPressEvent) -> None:
-        line.buffer.delete_before_cursor(line.placeholder)
-
-    agreed = Condition(lambda: bool(controls.live.session.agreed))
-
-    @keys.add("backspace", filter=empty & agreed & _WRITING)
-    def _take_back(event: KeyPressEvent) -> None:
-        count = controls.live.session.take_back()
-        controls.live.hint_for(f"The answer to {counted(count, 'call')} is undone", 2.0)
-
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 
     @keys.add("c", "w", filter=vi_navigation_mode & ~vi_waiting_for_text_object_mode & in_word & ~empty & _WRITING)
@@ -192,28 +179,27 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
 
 
 def _add_characters(keys: KeyBindings, line: InputLine) -> None:
-    """Bind the keys that move over a character, or delete one: an emoji may be of several code points."""
+    """Bind the keys that move over a character, or delete one: of several code points, or the sign of a paste."""
     inside = ~vi_navigation_mode & _WRITING
-    before = Condition(lambda: length_before(line.buffer.document.current_line_before_cursor) > 1)
-    after = Condition(lambda: length_after(line.buffer.document.current_line_after_cursor) > 1)
+    before, after = Condition(lambda: line.before > 1), Condition(lambda: line.after > 1)
 
     @keys.add("left", filter=before & inside)
     @keys.add("c-b", filter=before & inside)
     def _left(event: KeyPressEvent) -> None:
-        line.buffer.cursor_position -= length_before(line.buffer.document.text_before_cursor)
+        line.buffer.cursor_position -= line.before
 
     @keys.add("right", filter=after & inside)
     @keys.add("c-f", filter=after & inside)
     def _right(event: KeyPressEvent) -> None:
-        line.buffer.cursor_position += length_after(line.buffer.document.text_after_cursor)
+        line.buffer.cursor_position += line.after
 
-    @keys.add("backspace", filter=before & Condition(lambda: not line.placeholder) & inside)
+    @keys.add("backspace", filter=before & inside)
     def _delete_before(event: KeyPressEvent) -> None:
-        line.buffer.delete_before_cursor(length_before(line.buffer.document.text_before_cursor))
+        line.buffer.delete_before_cursor(line.before)
 
     @keys.add("delete", filter=after & inside)
     def _delete_after(event: KeyPressEvent) -> None:
-        line.buffer.delete(length_after(line.buffer.document.text_after_cursor))
+        line.buffer.delete(line.after)
 
 
 TWICE_SECONDS = 1.0

@@ -107,7 +107,12 @@ class QuestionView:
             dialog = self.dialog
             # A question of its own has its subject as the title.
             lead = block_lines(dialog.title, console) if self.asks != dialog.title.text and not dialog.asks else ()
-            lines = [*lead, *body_lines(dialog, console)]
+            # Text is wrapped for the rows of the question, which leave the last column free.
+            whole, console.width = console.width, width
+            try:
+                lines = [*lead, *body_lines(dialog, console)]
+            finally:
+                console.width = whole
             self._bodies[width] = [row for line in lines for row in wrapped_line(line, width)]
         return self._bodies[width]
 

@@ -62,6 +62,9 @@ from agent_tools.text import counted, dollars, short_duration, shorten
 # Seconds for which the values of an argument are cached while it is typed.
 _VALUES_SECONDS = 3.0
 
+# Cells of the model's name in the toolbar.
+_LABEL_CELLS = 28
+
 # Modes that Shift-Tab cycles through.
 CYCLED_MODES = ("default", "acceptEdits", "plan")
 
@@ -377,13 +380,14 @@ class AppRepl(Repl):
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        fields += [mode_field(agent.policy.mode, self.mode_key), truncate_cells(agent.label, 40)]
+        fields += [mode_field(agent.policy.mode, self.mode_key)]
+        fields += [truncate_cells(agent.label, _LABEL_CELLS)]
+        running = sum(job.running for job in agent.tool_context.state(Jobs).all())
+        fields += [counted(running, "job")] if running else []
         window = window_size(agent)
         fields += [context_field(show.view.context, window)] if window or show.view.context else []
         if show.view.spent.reliable and show.view.spent.cost:
             fields.append(f"{'~' if show.view.spent.estimated else ''}{dollars(show.view.spent.cost)}")
-        running = sum(job.running for job in agent.tool_context.state(Jobs).all())
-        fields += [counted(running, "job")] if running else []
         branch = str(self._branch)
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 

@@ -20,6 +20,8 @@ Kind = Literal[
 # Paragraph lines or table rows after which a portion is emitted.
 PORTION_LINES = 40
 TAIL_LINES, TAIL_CHARS = 12, 2_000
+# Characters of a line after which its beginning is no rule or underline any more.
+_SURE_CHARS = 16
 
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|(?:\*[ \t]*){3,})$")
@@ -126,6 +128,14 @@ class BlockSplitter:
                 indent = _indent(line) if self._column and not begins else 0
                 blocks.append(Block("more" if indent else "para", line.strip(), indent))
         return blocks
+
+    def close_finished(self) -> list[Block]:
+        """Return the open block if the incomplete line surely begins another one."""
+        line = _expand_tabs(self._partial())
+        if self._open is not None and len(line.strip()) >= _SURE_CHARS and self._ends_open(line):
+            self._close()
+            self._column = self._reach = self._blank_lines = 0
+        return self._take()
 
     def growing(self) -> Block | None:
         """Return the paragraph or item under way, with its incomplete line; None if something else is."""

@@ -460,7 +460,7 @@ class MarkdownStream:
         if self._fed < self._renderer.width:
             return lines
         self._fed = 0
-        return lines + self._finish_rows()
+        return [*lines, *self._render(self._splitter.close_finished()), *self._finish_rows()]
 
     def _finish_rows(self) -> list[str]:
         """Return the first rows of a long paragraph or item, which more text does not change."""
