@@ -26,6 +26,7 @@ from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.table import ROWS
 from agent_cli.shells.headless import output
 from agent_cli.shells.terminal.commands import REGISTRY
+from docs import man
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 120
@@ -287,6 +288,8 @@ def handwritten(text: str) -> str:
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield each generated file with the text that it should have."""
     yield from reference.files().items()
+    plain = {code: re.sub(r"\[([^]]+)\]\([^)]*\)|`", r"\1", text) for code, text in _EXIT_CODES.items()}
+    yield ROOT / "docs/agent.1", man.man_page(plain.items())
     for name, blocks in BLOCKS.items():
         path = ROOT / "docs" / name
         text = path.read_text("utf-8")

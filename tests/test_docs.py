@@ -202,6 +202,18 @@ def test_what_the_pages_take_from_the_program_is_up_to_date() -> None:
         assert text_of(path) == text, f"run `make pages` ({path.name})"
 
 
+def test_the_man_page_has_each_option_and_command() -> None:
+    text = text_of(ROOT / "docs/agent.1").replace("\\-", "-")
+    for flag, _ in run_options.flags().values():
+        assert f"\n.B {', '.join(flag.names)}" in text
+    for name in command_names():
+        assert f"\n.B agent {name}" in text
+    # Nothing in a text is taken for a request of the formatter.
+    assert {line.split(" ")[0] for line in text.splitlines() if line.startswith((".", "'"))} == {
+        ".TH", ".SH", ".SS", ".TP", ".B", ".br",
+    }  # fmt: skip
+
+
 def test_the_tree_of_the_architecture_is_that_of_the_folders() -> None:
     block = page("architecture.md").partition("\n## Tree\n")[2].partition("```text\n")[2].partition("```")[0]
     found: set[str] = set()

@@ -42,7 +42,9 @@ def test_what_is_in_it(wheel: Path) -> None:
     # Type checkers believe the annotations of a package only with this file.
     assert {"agent_cli/py.typed", "agent_tools/py.typed"} <= set(names)
     tops = {n.split("/")[0] for n in names}
-    assert tops == {"agent_cli", "agent_tools", f"agent_at_hand-{__version__}.dist-info"}
+    installed = f"agent_at_hand-{__version__}"
+    assert tops == {"agent_cli", "agent_tools", f"{installed}.dist-info", f"{installed}.data"}
+    assert {n for n in names if n.startswith(f"{installed}.data")} == {f"{installed}.data/data/share/man/man1/agent.1"}
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.knowledge.memory import Memory
 from agent_cli.models.catalog import ModelInfo, lookup
-from agent_cli.models.registry import find_provider, is_loopback_url
+from agent_cli.models.registry import PROVIDERS, find_provider, is_loopback_url
 from agent_cli.models.resolve import ModelSetupError, ResolvedModel, create_client
 from agent_cli.models.server_info import discover, offered_models
 from agent_cli.undo.prune import folder_size
@@ -306,7 +306,8 @@ def check_packages() -> list[Finding]:
     """Describe optional packages: access to most providers, and other extras."""
     litellm = package_version("litellm")
     keyring = package_version("keyring")
-    missing = "not installed: only providers with a built-in client can be used"
+    direct = [p.name for p in PROVIDERS if p.wire != "litellm"]
+    missing = f"not installed: {len(direct)} providers can be used without it: {', '.join(direct)}"
     return [
         Finding("ok", "litellm", litellm) if litellm else Finding("missing", "litellm", missing),
         Finding("ok", "keyring", keyring)

@@ -95,14 +95,15 @@ class EditorSession(Dialogs):
         mode = str(question.get("mode") or "form")
         if not self._client.offers("elicitation", mode):
             return None
-        known = {name: question[name] for name in ("requestedSchema", "url", "elicitationId") if name in question}
+        known: dict[str, Any] = {
+            name: question[name] for name in ("requestedSchema", "url", "elicitationId") if name in question
+        }
         message = f"The MCP server {server} asks: {escape_controls(str(question.get('message', '')))}"
-        params: dict[str, Any] = {"sessionId": self.agent.session_id, "mode": mode, "message": message, **known}
+        params = {"sessionId": self.agent.session_id, "mode": mode, "message": message, **known}
         try:
             return self._client.request("elicitation/create", params, self.agent.tool_context.cancel)
         except (EditorError, CancelledError):
-            cancelled: dict[str, Any] = {"action": "cancel"}
-            return cancelled
+            return {"action": "cancel"}
 
     def _connect_editor(self) -> None:
         """Connect the agent to the editor: updates, questions, files."""

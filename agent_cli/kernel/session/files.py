@@ -82,7 +82,7 @@ def transcript_note(log: Path) -> Path:
 def transcript_elsewhere(log: Path) -> tuple[Path | None, bool]:
     """Return the transcript elsewhere that a session made, and whether a host wanted it."""
     try:
-        path, _, host = transcript_note(log).read_text("utf-8").partition("\n")
+        path, _, host = read_regular(transcript_note(log), _MAX_BYTES).decode().partition("\n")
     except (OSError, ValueError):
         return None, False
     return Path(path), bool(host)
