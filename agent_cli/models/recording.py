@@ -171,7 +171,7 @@ class Normalizer:
         spelled = {os.path.realpath(path): name for path, name in known.items()} | known
         self._folders = spelled
         paths = "|".join(re.escape(path) for path in sorted(spelled, key=len, reverse=True))
-        self._paths = re.compile(rf"(?:{paths})(?![\w.-])") if paths else None
+        self._paths = re.compile(rf"(?:{paths})(?![\w-]|\.\w)") if paths else None
         self._redact = Redactor(env)
 
     def __call__(self, value: Any) -> Any:
