@@ -128,7 +128,7 @@ def test_backspace_takes_back_what_was_decided_about_calls_that_have_not_begun()
         stage.until(lambda: "2 answered calls to come" in stage.screen.drawn)
         stage.press("\x7f")
         stage.until(lambda: not stage.session.agreed)
-        stage.until(lambda: "The answer to 2 calls is undone" in stage.screen.drawn)
+        stage.until(lambda: "The answer to 2 calls is undone" in stage.live.hint)
 
     play(story)
 

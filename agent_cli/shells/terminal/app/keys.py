@@ -32,6 +32,7 @@ from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
+from agent_tools.text import counted
 
 # A key that is not typed into a search.
 _WRITING = ~is_searching
@@ -167,6 +168,13 @@ def _add_edits(keys: KeyBindings, controls: Controls) -> None:
     @keys.add("v", filter=vi_navigation_mode & _WRITING)
     def _editor(event: KeyPressEvent) -> None:
         controls.edit_draft()
+
+    agreed = Condition(lambda: bool(controls.live.session.agreed))
+
+    @keys.add("backspace", filter=empty & agreed & _WRITING)
+    def _take_back(event: KeyPressEvent) -> None:
+        count = controls.live.session.take_back()
+        controls.live.hint_for(f"The answer to {counted(count, 'call')} is undone", 2.0)
 
     in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
 
