@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 NOT_RUN = {
     r"make ": "each has a job in CI, and `make test` runs this test",
     r"(uv|pipx|pip|pip3|sudo|docker|ollama pull|dask) ": "it installs something, or starts a service",
-    r"ssh ": "it needs another machine",
+    r"(ssh|tailscale) ": "it needs another machine",
     r"curl ": "tests/server sends these requests",
     r"(agent serve( --.*)?|cd ~/src/app)$": "it runs until it is stopped, and tests/server starts it",
     r"\.venv/bin/": "tests/test_guide.py follows this page",

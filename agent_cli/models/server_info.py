@@ -41,6 +41,10 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None, logins: Ke
     """
     for name, _ in _found(_places(env, logins), probe or offered_models):
         return name
+    for provider, variable in _with_addresses(env, logins):
+        raise NoModelError(
+            f"no model is configured; {variable} is set, and its server asks for a key ({provider.keys[0]})"
+        )
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
     servers = ", ".join(LOCAL_SERVERS.values())
     raise NoModelError(
@@ -105,7 +109,7 @@ def _found(places: Iterable[_Place], probe: Probe) -> Iterator[tuple[str, str]]:
     for place in places:
         offered = (probe(place.url, key=place.key) if place.key else probe(place.url)) if place.url else []
         model = _preferred(place.provider, offered)
-        if not model and (place.gateway or not place.url):
+        if not model and (place.gateway or not place.url) and (place.key or not place.url or not _wants_key(place.url)):
             model = usual_model(place.provider)
         if model:
             yield f"{place.provider.name}/{model}", place.reason
@@ -124,7 +128,8 @@ def _places(env: Mapping[str, str], logins: KeyStore | None) -> Iterator[_Place]
     for provider, key, why in _with_keys(env, logins):
         yield _at_address(provider, why, base_url_of(provider, env), key.reveal())
     for provider, variable in _with_addresses(env, logins):
-        yield _at_address(provider, f"{variable} is set", base_url_of(provider, env))
+        if is_loopback_url(url := base_url_of(provider, env)):  # another server needs a key
+            yield _at_address(provider, f"{variable} is set", url)
     yield from _local_places(env)
 
 
@@ -223,6 +228,17 @@ def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None, tim
             reply.close()
     except (HttpError, ModelError, ValueError, RecursionError):
         return None
+
+
+def _wants_key(base_url: str) -> bool:
+    """Return True if the server at `base_url` refuses a request without a key."""
+    client = HttpClient(LOCAL, {}, max_idle=0)
+    try:
+        reply = client.send(endpoint_url(f"{base_url.rstrip('/')}/models"), {}, None, CancelToken())
+        reply.close()
+        return reply.status in (401, 403)
+    except (HttpError, ModelError):
+        return False
 
 
 class ServedModel(Value):

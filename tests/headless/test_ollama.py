@@ -36,14 +36,16 @@ def test_a_file_is_read_with_one_size_of_the_context_and_a_prefix_that_stays(wor
 def test_a_smaller_window_is_asked_for_and_gets_the_small_profile(work: Path) -> None:
     with ModelServer([Reply(text="Hi.")], about=json.dumps(QWEN).encode()) as server:
         agent(["-p", "--model", "qwen3:8b", "hi"], work, ollama(server, AGENT_CONTEXT_WINDOW="8192"))
-    assert server.bodies[0]["options"]["num_ctx"] == 8192 and len(server.bodies[0]["tools"]) == 5
+    (body,) = server.bodies
+    assert body["options"]["num_ctx"] == 8192 and len(body["format"]["anyOf"]) == 5
 
 
 def test_a_model_without_tools_reads_a_file_all_the_same(work: Path) -> None:
     refusal = Reply(status=400, error="registry.ollama.ai/library/gemma:2b does not support tools")
     call = '<tool_call>\n{"name": "Read", "arguments": {"file_path": "a.txt"}}\n</tool_call>'
     with ModelServer([refusal, Reply(text=call, split=4), Reply(text="It greets.")]) as server:
-        done = agent(["-p", "--model", "ollama/gemma:2b", "what is a.txt?"], work, ollama(server))
+        args = ["-p", "--profile", "small", "--model", "ollama/gemma:2b"]
+        done = agent([*args, "what is a.txt?"], work, ollama(server))
     assert (done.returncode, done.stdout) == (0, "It greets.\n"), done.stderr
     assert "gemma:2b has no tool support in Ollama" in done.stderr
     asked, result = server.bodies[2]["messages"][-2:]

@@ -311,11 +311,12 @@ def test_the_family_of_the_provider_comes_first_in_the_list_of_a_gateway(
     assert found.partition("/")[2] == chosen
 
 
-def test_an_address_without_a_key_gets_the_default_of_the_provider() -> None:
-    for url in ("http://127.0.0.1:9/v1", "https://models.example/v1"):
-        env = {"OPENAI_BASE_URL": url}
-        assert default_model(env, nothing) == default_model({"OPENAI_API_KEY": "k"}, nothing)
-        assert resolve(default_model(env, nothing), env=env).base_url == url
+def test_an_address_on_this_machine_needs_no_key_and_gets_the_default_of_the_provider() -> None:
+    env = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    assert default_model(env, nothing) == default_model({"OPENAI_API_KEY": "k"}, nothing)
+    assert resolve(default_model(env, nothing), env=env).base_url == env["OPENAI_BASE_URL"]
+    with pytest.raises(NoModelError, match=r"OPENAI_BASE_URL is set, and its server asks for a key \(OPENAI_API_KEY\)"):
+        default_model({"OPENAI_BASE_URL": "https://models.example/v1"}, nothing)
 
 
 def test_with_nothing_there_it_says_what_was_looked_for() -> None:

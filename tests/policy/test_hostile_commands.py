@@ -30,6 +30,7 @@ WORDS: dict[str, list[list[str]]] = {
         ["-p", "--patch", "../p.patch", "hi"],
     ],
     "answer": [["yes"]],
+    "board": [[]],
     "approve": [["all"]],
     "doctor": [[]],
     "hooks list": [[]],

@@ -147,7 +147,8 @@ def test_a_loop_that_tries_again_does_nothing_twice(day: Day) -> None:
 @story(fronts=HEADLESS)
 def test_limits_are_reported_and_can_be_gone_on_from(day: Day) -> None:
     day.repository(a__txt="a\n")
-    # A price that is not known cannot be kept.
+    # A price that is not known, and that the server does not report either, cannot be kept.
+    day.model.will(says("Hi."))
     refused = day.agent("-p", "--max-budget-usd", "1", "hi", code=2)
     assert "price" in refused or "cost" in refused
     # An answer that was cut is said to be so.

@@ -28,6 +28,7 @@ def test_commit_rejected_mended_committed_pushed(day: Day) -> None:
     day.say("/diff")
     day.shows("a = 10")
     if isinstance(day.front, Application):
+        day.shows("q close")
         day.front.key("q")
     day.say("/commit -m A is ten")
     day.front.pick("Commit with this message?", "yes")  # type: ignore[union-attr]

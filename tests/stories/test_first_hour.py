@@ -66,6 +66,8 @@ def test_the_first_hour_on_a_small_screen(work: Path, provider: KeyProvider) -> 
                 screen.rest()
         assert "problem" not in checked and "your choice" not in checked and "sets nothing" not in checked
         assert len(screen.visible().splitlines()) <= 24 and "basics" in screen.visible()
+        screen.type("q")
+        screen.rest()
         screen.leave()
     assert GOOD not in shown and WRONG not in shown
     assert (work / "seen.txt").exists() and (work / "again.txt").exists()

@@ -185,6 +185,7 @@ class Terminal(Front):
     def key(self, key: str) -> None:
         assert self.screen
         self.screen.type(key)
+        self.screen.rest()
 
     def undo(self, files: int) -> None:
         self.settled()
