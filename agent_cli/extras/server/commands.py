@@ -11,11 +11,10 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli import UsageError
+from agent_cli import RunEnvironment, UsageError
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import session_environment
-from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime.completion import CommandEntry, complete
 from agent_cli.kernel.runtime.session_commands import is_slash, unknown_command
 

@@ -35,6 +35,7 @@ from agent_cli import (
     UsageError,
     UserDecision,
     UserMessage,
+    Warned,
     find_environment,
     read_settings,
 )
@@ -44,7 +45,6 @@ from agent_cli.extras.server.proposal import propose_for_session
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
 from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
-from agent_cli.kernel.events import Warned
 from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.pending import project_store
 from agent_cli.kernel.runtime.session_commands import compact_session, is_slash

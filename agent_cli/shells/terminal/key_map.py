@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping
 
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli import UsageError
 from agent_tools.record import Value
 from agent_tools.text import one_line
 

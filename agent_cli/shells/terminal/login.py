@@ -12,12 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
+from agent_cli import Config, Layers, RunEnvironment, UsageError, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import read_settings
 from agent_cli.kernel.runtime.models import choose_model, key_store
 from agent_cli.kernel.runtime.saved_settings import save_setting
 from agent_cli.models.credentials import KeyStoreError, Secret, key_variable

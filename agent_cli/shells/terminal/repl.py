@@ -14,24 +14,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
+from agent_cli import (
+    Answer,
+    ApprovalRequested,
+    Approver,
+    Asker,
+    Complete,
+    Config,
+    Defer,
+    Event,
+    Layers,
+    LiveSession,
+    QuestionAsked,
+    QuestionReply,
+    RunEnvironment,
+    Session,
+    SessionStore,
+    Suspended,
+    TurnFinished,
+    TurnResult,
+    TurnStarted,
+    Usage,
+    UsageError,
+)
 from agent_cli.config.schema import Settings
-from agent_cli.kernel.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.kernel.engine.compaction.controls import context_used
-from agent_cli.kernel.events import ApprovalRequested, Event, QuestionAsked, TurnFinished, TurnStarted
-from agent_cli.kernel.results import Complete, Suspended, TurnResult, Usage
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError, has_color, is_dumb
+from agent_cli.kernel.run_environment import has_color, is_dumb
 from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.pending import refuse_copy
-from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
 from agent_cli.kernel.session.history import Exchange
-from agent_cli.kernel.session.live import LiveSession
 from agent_cli.kernel.session.pending_plans import claim_plan
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.template import missing_files
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
 from agent_cli.shells.terminal.app.attachments import ImageAttachments, typed_images

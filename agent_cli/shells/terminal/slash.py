@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
-from agent_cli.kernel.events import Event
-from agent_cli.kernel.results import Usage
-from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.session import Session
+from agent_cli import Config, Event, Layers, RunEnvironment, Session, Usage
 from agent_cli.kernel.runtime.session_commands import unknown_command
 from agent_cli.knowledge.commands import split_call
 from agent_cli.shells.terminal.dialogs.view import Chosen, View

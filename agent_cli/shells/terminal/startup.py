@@ -15,29 +15,23 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
+from agent_cli import Config, Layers, Mode, RunEnvironment, Session, SessionStore, Warned, read_settings
 from agent_cli.config.parsing import SettingsError
-from agent_cli.kernel.events import Warned
 from agent_cli.kernel.messages import is_user_message
-from agent_cli.kernel.modes import Mode
-from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.runtime import addresses
 from agent_cli.kernel.runtime.environment import (
     decline_trust,
     is_declined,
     project_files,
-    read_settings,
     remember_trust,
     untrusted_notice,
 )
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
 from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
-from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.kernel.session.records import Restored
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose

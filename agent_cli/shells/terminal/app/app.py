@@ -19,8 +19,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
-from agent_cli.kernel.events import MessageAdded
-from agent_cli.kernel.messages import UserMessage
+from agent_cli import MessageAdded, UserMessage
 from agent_cli.kernel.redact import Redactor
 from agent_cli.knowledge.template import attached_files
 from agent_cli.shells.terminal.app.input_line import InputLine

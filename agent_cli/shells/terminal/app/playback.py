@@ -15,12 +15,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
-from agent_cli.kernel.decisions import Answer
-from agent_cli.kernel.events import ApprovalRequested
-from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.session import Session
+from agent_cli import Answer, ApprovalRequested, Config, Layers, RunEnvironment, Session
 from agent_cli.models.base import ModelClient
 from agent_cli.shells.terminal.app.session import AppRepl
 from agent_cli.shells.terminal.dialogs.model import Dialog

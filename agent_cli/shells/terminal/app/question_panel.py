@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.kernel.decisions import Defer
-from agent_cli.kernel.runtime.user_decision import UserDecision
+from agent_cli import Defer, UserDecision
 from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.key_guard import KeyGuard, KeyHost
 from agent_cli.shells.terminal.app.output import InlineApp

@@ -11,17 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from agent_cli.config.config import Config
-from agent_cli.config.layers import Layers
+from agent_cli import Config, Event, Layers, LiveSession, RunEnvironment, Session, ToolFinished, TurnStarted, UsageError
 from agent_cli.kernel.engine.compaction.controls import window_size
-from agent_cli.kernel.events import Event, ToolFinished, TurnStarted, unwrap
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.events import unwrap
 from agent_cli.kernel.runtime.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.kernel.runtime.environment import has_changes
-from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.session.history import Exchange
-from agent_cli.kernel.session.live import LiveSession
 from agent_cli.shells.terminal.app.app import TerminalApp
 from agent_cli.shells.terminal.app.drafts import Drafts
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory

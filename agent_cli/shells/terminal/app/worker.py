@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli.kernel.events import TextDelta, ThinkingDelta, ToolProgress
+from agent_cli import TextDelta, ThinkingDelta, ToolProgress
 from agent_cli.shells.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value

@@ -13,6 +13,7 @@ from functools import partial
 
 from rich.text import Text
 
+from agent_cli import UsageError
 from agent_cli.git.commit import (
     CommitArguments,
     CommitChoice,
@@ -28,7 +29,6 @@ from agent_cli.git.commit import (
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.environment import git_would_start
 from agent_cli.models.base import ModelError

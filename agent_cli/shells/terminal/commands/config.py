@@ -16,11 +16,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from rich.text import Text
 
-from agent_cli.config.layers import Layers
+from agent_cli import Layers, UsageError, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
-from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.environment import read_settings
 from agent_cli.kernel.runtime.saved_settings import as_table, remove_setting, save_setting
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
+from agent_cli import SessionStore, Usage
 from agent_cli.kernel.engine.compaction.controls import (
     ContextUsage,
     compact_now,
@@ -23,9 +24,8 @@ from agent_cli.kernel.engine.compaction.controls import (
 )
 from agent_cli.kernel.engine.helper_model import ask_side_question
 from agent_cli.kernel.messages import user_text
-from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.base import ModelError
 from agent_cli.shells.terminal.dialogs.view import View, bar, is_printed, prose_lines
 from agent_cli.shells.terminal.render.ansi import truncate_cells
@@ -37,7 +37,7 @@ from agent_tools.results import TodoItem
 from agent_tools.text import counted, dollars, one_line, parse_number, short_count, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.kernel.session.view import SessionView
+    from agent_cli import SessionView
 
 with lazy_imports():
     from agent_cli.kernel.session import view  # reads logs, which is not needed at the start

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent_cli.kernel.results import Failure, Spent, TurnResult
+from agent_cli import Failure, TurnResult
+from agent_cli.kernel.results import Spent
 from agent_cli.kernel.runtime.models import key_store
 from agent_cli.models.registry import PROVIDERS, Provider, find_provider
 from agent_cli.shells.terminal.login import ModelLogin, log_out, provider_with_key

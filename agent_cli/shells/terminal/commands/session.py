@@ -21,15 +21,22 @@ from pathlib import Path
 
 from rich.text import Text
 
+from agent_cli import (
+    AssistantMessage,
+    SessionNotFoundError,
+    SessionStore,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    UsageError,
+)
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.compaction.controls import window_size
-from agent_cli.kernel.events import SessionNamed, ToolFinished, ToolProgress, ToolRequested, ToolStarted
-from agent_cli.kernel.messages import AssistantMessage
+from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.session_log import sanitize_title
-from agent_cli.kernel.session.records import SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
 from agent_cli.kernel.version import PACKAGE, __version__
 from agent_cli.shells.terminal.dialogs.session_picker import session_row

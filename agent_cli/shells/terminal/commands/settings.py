@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
-from agent_cli.kernel.modes import MODES, Mode
+from agent_cli import MODES, Mode
 from agent_cli.kernel.rules import Rule, RuleError, RuleList
 from agent_cli.kernel.runtime.tools import warn_unknown_rules
 from agent_cli.policy.policy import SESSION

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from agent_cli.kernel.decisions import Answer, Defer
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
+from agent_cli import Answer, ApprovalRequested, Defer, QuestionAsked, UserDecision
 from agent_cli.kernel.runtime.approval_words import (
     approval_question,
     approval_title,
@@ -16,13 +15,7 @@ from agent_cli.kernel.runtime.approval_words import (
     lasting_approvals,
 )
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
-from agent_cli.kernel.runtime.user_decision import (
-    DecisionRefusedError,
-    DecisionWord,
-    LineComment,
-    UserDecision,
-    take_decision,
-)
+from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, DecisionWord, LineComment, take_decision
 from agent_cli.shells.terminal.dialogs.model import (
     Block,
     Choice,

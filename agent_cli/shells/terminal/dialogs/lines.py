@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.kernel.decisions import Defer, is_approval
+from agent_cli import Defer
+from agent_cli.kernel.decisions import is_approval
 from agent_cli.kernel.redact import Redactor
 from agent_cli.shells.terminal.dialogs.model import (
     EXPLAIN,

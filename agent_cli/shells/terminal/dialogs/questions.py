@@ -11,12 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_cli.kernel.decisions import Defer, QuestionReply, is_approval
-from agent_cli.kernel.events import QuestionAsked
-from agent_cli.kernel.modes import MODES
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli import MODES, Defer, QuestionAsked, QuestionReply, UsageError, UserDecision
+from agent_cli.kernel.decisions import is_approval
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, UserDecision, chosen_option, take_decision
+from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, chosen_option, take_decision
 from agent_cli.kernel.session.pending_plans import lifetime
 from agent_cli.shells.terminal.dialogs.approval import NO, YES, ask_until_valid, decided, words_for
 from agent_cli.shells.terminal.dialogs.model import (

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from agent_cli.kernel.messages import AssistantMessage, is_user_message, user_text
+from agent_cli import AssistantMessage, CallView, ViewChange
+from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.result_words import short_result
-from agent_cli.kernel.session.live import ViewChange
-from agent_cli.kernel.session.view_entries import CallStatus, CallView
+from agent_cli.kernel.session.view_entries import CallStatus
 from agent_cli.shells.terminal.dialogs.view import View, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.code import display_lines
 from agent_cli.shells.terminal.render.console import styled

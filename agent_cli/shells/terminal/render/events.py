@@ -13,21 +13,22 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.kernel.events import (
-    EDITED,
+from agent_cli import (
     ApprovalRequested,
     ApprovalResolved,
+    CallView,
     Event,
+    Failure,
+    LiveSession,
     TextDelta,
     ToolFinished,
     TurnFinished,
+    ViewChange,
 )
+from agent_cli.kernel.events import EDITED
 from agent_cli.kernel.messages import CONTINUE_CUT
 from agent_cli.kernel.result_words import short_result
-from agent_cli.kernel.results import Failure
 from agent_cli.kernel.runtime.edit_call import taken_parts
-from agent_cli.kernel.session.live import LiveSession, ViewChange
-from agent_cli.kernel.session.view_entries import CallView
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS, display_lines
 from agent_cli.shells.terminal.render.console import MARGIN, styled

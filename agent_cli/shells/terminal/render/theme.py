@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli import UsageError
 from agent_cli.kernel.user_text import decode_user_text
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from agent_cli.kernel.events import Event
-from agent_cli.kernel.session.live import LiveSession, ViewChange
-from agent_cli.kernel.session.view_entries import CallView
+from agent_cli import CallView, Event, LiveSession, ViewChange
 from agent_cli.shells.terminal.render.console import wrap_words
 from agent_cli.shells.terminal.render.details import Details
 from agent_cli.shells.terminal.render.events import EventRenderer
