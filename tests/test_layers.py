@@ -305,6 +305,36 @@ def test_packages_stay_within_their_budgets() -> None:
     assert {name: (lines, BUDGETS[name]) for name, lines in found.items() if lines > BUDGETS[name]} == {}
 
 
+def test_functions_have_at_most_eighty_lines() -> None:
+    found = {
+        f"{module}.{node.name}": node.end_lineno - node.lineno + 1
+        for module, path in MODULES.items()
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
+    }
+    assert {name: lines for name, lines in found.items() if lines > 80} == {}
+
+
+def test_front_ends_take_public_names_from_the_package() -> None:
+    """What an embedding program has is what they use. The API itself is made of the modules below it."""
+    public = {
+        (node.module, alias.name)
+        for node in nodes(MODULES["agent_cli"])
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    wrong = {
+        (module, alias.name)
+        for module, path in MODULES.items()
+        if module.startswith(tuple(f"agent_cli.{room}." for room in ROOMS)) and "shells.library" not in module
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if (node.module, alias.name) in public and str(node.module).startswith("agent_cli.")
+    }
+    assert {name for name in wrong if name[1] != "__version__"} == set()
+
+
 def test_the_view_folds_the_events_and_the_front_ends_do_not() -> None:
     """A fold tells four or more kinds of events apart. `state` finds out what may run next, also from a damaged log."""
     kinds = {n.name for n in tree(MODULES["agent_cli.kernel.events"]).body if isinstance(n, ast.ClassDef)}

@@ -94,11 +94,8 @@ def serve_sessions(
     shown = f"[{host}]" if ":" in host else host
     link = f"{scheme}://{(allowed_host or [f'{shown}:{port}'])[0]}/"
     lock = lock_state(state_folder(os.environ), link)
-    hub = Hub(
-        os.environ,
-        folders,
-        ServeOptions(workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link),
-    )
+    options = ServeOptions(workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link)
+    hub = Hub(os.environ, folders, options)
     hosts = [f"{shown}:{port}", *(allowed_host or ())]
     if host in (*_LOCAL, "0.0.0.0", "::"):
         hosts += [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
@@ -107,6 +104,20 @@ def serve_sessions(
     echo(f"agent serve: {link}")
     for folder in folders:
         echo(f"  project {one_line(str(folder))}")
+    _show_ways_in(store, link, phone=phone)
+    tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
+    try:
+        run_server(make_app(hub, hosts, store, notifier), on, tls)
+    except OSError as error:
+        raise UsageError(f"The certificate cannot be used: {error.strerror or error}.") from None
+    os.close(lock)
+    if at_work := len(hub.pool.running):
+        print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
+    return 0
+
+
+def _show_ways_in(store: AccessTokenStore, link: str, *, phone: bool) -> None:
+    """Print the first link with its token, or the names of the tokens; for a phone also a code to scan."""
     if not store.all():
         echo(f"Open this link; it is shown once: {link}#token={quote(store.add(OWNER, 'start'))}")
     else:
@@ -117,15 +128,6 @@ def serve_sessions(
         address = f"https://{link.partition('://')[2]}#pair={code}"
         echo("\n".join(qr_lines(address)))
         echo(f"Scan this with the phone, or open it there. It works once, for 10 minutes: {address}")
-    tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
-    try:
-        run_server(make_app(hub, hosts, store, notifier), on, tls)
-    except OSError as error:
-        raise UsageError(f"The certificate cannot be used: {error.strerror or error}.") from None
-    os.close(lock)
-    if at_work := len(hub.pool.running):
-        print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
-    return 0
 
 
 def _listen(host: str, port: int) -> socket.socket:
