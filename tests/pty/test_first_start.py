@@ -24,6 +24,8 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
         screen.line("/doctor")
         screen.wait("sets model")
         assert "problem  settings" not in screen.text() and "another file is broken" not in screen.text()
+        screen.type("q")
+        screen.rest()
         screen.leave()
     kept = (work.parent / "home" / ".agentrc").read_text()
     assert kept.startswith('model = "openai/')
@@ -116,6 +118,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.gone("no match")
         screen.type(answer)
         screen.wait("commands run in the sandbox" if unasked else "changes need your approval")
+        screen.ready()
         screen.line("go")
         if not unasked:
             screen.wait("Run this command?")
@@ -125,7 +128,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         assert "private.txt" not in screen.text() and (work / "made").read_text() == "made\n"
         screen.wait("· sandbox")
         screen.line("/permissions")
-        screen.wait("There are no rules.")
+        screen.wait("asks before changes and commands")
         assert ("Commands run in the sandbox without a question" in screen.text()) is (unasked is True)
         assert ("Commands that only read run in the sandbox" in screen.text()) is (answer == "2\r")
         screen.type("q")

@@ -29,6 +29,8 @@ MASKS = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){0,4}([0-9a-f]{8})?\b"), "ID"),
     (re.compile(r"↑ \S+ ↓ \S+"), "↑ N ↓ N"),
     (re.compile(r"\b\d:\d\d\b"), "N:NN"),
+    # The conversation has paths and times, whose tokens are estimated.
+    (re.compile(r"\b\d,\d{3}(?= tokens \(estimated\))|(?<=■ conversation       )\d,\d{3}"), "N,NNN"),
     # Markers that move while work is going on.
     (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
 )

@@ -120,8 +120,7 @@ def test_plan_mode_is_entered_and_left(work: Path) -> None:
 @pytest.mark.parametrize("leave", ["/plan off", "/mode default", "/mode acceptEdits"])
 def test_however_plan_mode_is_left_the_model_is_told_once(work: Path, leave: str) -> None:
     session(work, "/plan", "go", leave, "more", "again", "/plan", "/mode default", "last", replies=[DONE] * 4)
-    texts = [text for text in sent(work) if not text.startswith("<session_change>")]
-    told = [text.partition("\n\n")[2] or text for text in texts]
+    told = [text.partition("\n\n")[2] or text for text in sent(work)]
     ended = "<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>"
     assert told[0].startswith("<plan_mode>\nPlan mode is on")
     modes = [text.split()[4] for text in told if text.startswith("<session_change>\nPermission mode now: ")]

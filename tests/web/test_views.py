@@ -270,7 +270,7 @@ def test_a_session_is_copied_archived_and_found_by_its_messages(browser: Browser
     with reading(browser, served, session=session) as reader:
         page = reader.page
         page.get_by_label("Search sessions").fill("albatross")
-        expect(page.locator(".row-note")).to_contain_text("albatross")
+        expect(page.locator(".row-note", has_text="albatross")).to_be_visible()
         page.get_by_label("Search sessions").fill("")
         _menu(page, "Continue in a copy")
         expect(page.get_by_text("This is the copy.")).to_be_visible()
