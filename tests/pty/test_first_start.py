@@ -38,7 +38,7 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
 def test_the_first_approval_says_once_what_the_sandbox_and_trust_mean(work: Path) -> None:
     touch = [{"calls": [call("Bash", command=f"touch {name}")]} for name in "ab"]
     with Drawn(["--model", script(work.parent / "s.toml", [*touch, {"text": "Done."}])], work) as screen:
-        screen.ready()
+        screen.wait("asks before changes (Shift-Tab)")
         screen.line("go")
         for name in "ab":
             screen.wait(f"touch {name}")
@@ -118,7 +118,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.gone("no match")
         screen.type(answer)
         screen.wait("commands run in the sandbox" if unasked else "changes need your approval")
-        screen.ready()
+        screen.wait("asks before changes (Shift-Tab)")
         screen.line("go")
         if not unasked:
             screen.wait("Run this command?")

@@ -102,7 +102,7 @@ def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model:
         screen.type("\x03")
         screen.wait("Not trusted")
         screen.wait("\nagent 0")
-        screen.ready()
+        screen.wait("asks before changes (Shift-Tab)")
         screen.leave()
 
 
