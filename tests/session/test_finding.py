@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from agent_cli.kernel.events import (
     TurnStarted,
 )
 from agent_cli.kernel.messages import Message, ToolCall
+from agent_cli.kernel.session.files import transcript_note
 from agent_cli.kernel.session.history import (
     MAX_ANSWER_CHARS,
     MAX_EVENTS,
@@ -33,7 +35,7 @@ from agent_cli.kernel.session.history import (
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.restore import restore
 from agent_cli.kernel.session.search import SeveralSessionsError, contains_text, find_session
-from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.store import SessionStore, is_deleted
 from agent_cli.kernel.session.summary import (
     first_words,
     size,
@@ -280,3 +282,14 @@ def test_sizes_in_one_unit(count: int, said_so: str) -> None:
 def test_a_long_first_message_ends_in_an_ellipsis() -> None:
     assert first_words("word " * 30).endswith("word…")
     assert first_words("short\nand plain") == "short and plain"
+
+
+def test_an_old_transcript_that_a_cleanup_removes_ends_no_session(tmp_path: Path) -> None:
+    log, transcript = tmp_path / "s.jsonl", tmp_path / "projects" / "s.jsonl"
+    transcript.parent.mkdir()
+    log.write_text("{}\n")
+    transcript_note(log).write_text(f"{transcript}\nhost")
+    assert is_deleted(log)
+    old = log.stat().st_mtime - 30 * 86_400
+    os.utime(log, (old, old))
+    assert not is_deleted(log)

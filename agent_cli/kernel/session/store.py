@@ -77,10 +77,19 @@ def remove_deleted(folder: Path) -> None:
             remove_session(log)
 
 
+# Claude Code removes transcripts that were not used for 30 days, which must not end a session here.
+_MAX_DELETED_AGE_SECONDS = 20 * 86_400
+
+
 def is_deleted(log: Path) -> bool:
-    """Return True if a host wanted a transcript of this session, and has deleted it."""
+    """Return True if a host wanted a transcript of this session, used lately, and has deleted it."""
     path, for_host = transcript_elsewhere(log)
-    return path is not None and for_host and path.parent.is_dir() and not path.exists()
+    if path is None or not for_host or not path.parent.is_dir() or path.exists():
+        return False
+    try:
+        return time.time() - log.stat().st_mtime < _MAX_DELETED_AGE_SECONDS
+    except OSError:
+        return True
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
