@@ -95,7 +95,7 @@ class _Place(Value):
 
     url: of the server to ask for its models; "" to take the provider's default model.
     key: for that server.
-    gateway: it stands for the provider, and may not list its models.
+    gateway: it forwards to the provider, and may not list its models.
     """
 
     provider: Provider

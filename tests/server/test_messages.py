@@ -1,4 +1,4 @@
-"""Messages with commands, completion and files; messages that wait are taken back."""
+"""Messages with commands, completion and files; messages that wait are removed."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import agent_cli.shells.terminal.commands  # noqa: F401 - a held key is told from text by the commands that exist
+import agent_cli.shells.terminal.commands  # noqa: F401 - the commands that exist separate a held key from text
 from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import EditableCall

@@ -72,7 +72,7 @@ class Environment:
 
     git: returns git for reading the user's repository; raises as `git_use.git_to_read`.
     answered: somebody can approve calls.
-    small: the model is small; it is told nothing but what is pending.
+    small: the model is small, and gets only what is pending.
     pending: lines for the next message, such as those of a resumed session; `files` follow all others.
     block: the environment, if a message has it and the system prompt does not.
     """
@@ -120,7 +120,7 @@ class Environment:
             self._head, self._news = head, True
 
     def observe(self) -> None:
-        """Note the branch and commit after a call of the model, which knows what it did."""
+        """Note the branch and commit after a call of the model, which is no news to it."""
         self._head = git_head(self.root)
         if not self._news:
             self.told = self.told.replace(branch=self._head[0], commit=self._head[1])

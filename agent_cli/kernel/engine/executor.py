@@ -1,11 +1,11 @@
 """From calls to results: check, permit, run, finish; exactly one result per call, whatever happens.
 
-The calls of a round run in order. Those before the first that needs approval run at once. A user who watches is asked
-about one call after the other, and each runs when it is allowed, before the next question, which may depend on it. In
-other front ends all are asked about together, and run, in order, when the last is decided; what changed since it was
-shown is asked again. If nobody can decide now, the turn is suspended and the open calls stay pending in the history. An
-unknown or malformed call becomes an error result that explains how to call the tool; a rejected one carries the reason
-given.
+The calls of a round run in order. Those before the first that needs approval run at once. A user who watches decides
+about one call after the other, and each runs when it is allowed, before the next question, which may depend on it.
+Other front ends show all questions together, and the calls run, in order, when the last is decided. What changed since
+it was shown needs approval again. If nobody can decide now, the turn is suspended and the open calls stay pending in
+the history. An unknown or malformed call becomes an error result that explains how to call the tool; a rejected one
+carries the reason given.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def resume_environment(
 ) -> dict[str, str]:
     """Let the environment know what the model was told, and tell it what changed while the session was left.
 
-    answered: somebody can answer questions. Returns the marks of files of which the whole difference is told.
+    answered: somebody can answer questions. Returns the marks of files whose whole difference is in the message.
     """
     texts = [m.text for m in restored.history if isinstance(m, UserMessage) and "<session_change>" in m.text]
     environment.resume([*reversed(texts), header.system])

@@ -60,7 +60,7 @@ class RemoteApprover(ABC):
         self._attached: Session | None = None
         # Arguments that the program chose, by call; it is not asked about them again.
         self._chosen: dict[str, Fields] = {}
-        # Calls that it approved because a hook or a rule wanted that; it is not asked about their plan again.
+        # Calls that it approved because a hook or a rule wanted that; their plan needs no second approval.
         self._granted: set[str] = set()
 
     def attach(self, agent: Session) -> None:

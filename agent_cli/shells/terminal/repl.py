@@ -244,7 +244,7 @@ class Repl(Dialogs):
         return ask_approval(request, self.put, workspace, traits_of, about=about, alike=alike, agree=agree)
 
     def take_back(self) -> int:
-        """Forget what was decided about calls that have not begun: they are asked about. Return how many there were."""
+        """Forget the decisions about calls that have not begun, and ask again. Return how many there were."""
         count, self.agreed = len(self.agreed), {}
         return count
 

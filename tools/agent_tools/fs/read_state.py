@@ -189,7 +189,7 @@ def mark_of(
 
 
 def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_once: bool = False) -> str:
-    """Note that the model is told how a file that it knows has changed since, and so has the lines that are new.
+    """Note that the model gets the difference of a file that it knows, and so has the new lines.
 
     at_once: now, as by a call that changes the file; by a call that fails, with the next answer. Returns its mark.
     """

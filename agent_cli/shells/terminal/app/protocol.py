@@ -87,7 +87,7 @@ class ScreenSession(Protocol):
         """What was decided about calls whose turn has not come."""
 
     def take_back(self) -> int:
-        """Have these calls asked about instead; return how many there were."""
+        """Ask for approval of these calls instead; return how many there were."""
 
 
 class LiveScreen(QuestionHost, Protocol):

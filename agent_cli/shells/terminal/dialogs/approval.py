@@ -127,7 +127,7 @@ def are_alike(request: ApprovalRequested, other: ApprovalRequested) -> bool:
 def together_dialog(requests: Sequence[ApprovalRequested]) -> Dialog:
     """Build the question about several calls, all of which it shows.
 
-    The answer is the verdict about all, or None to be asked about one after the other.
+    The answer is the verdict about all, or None for one question after the other.
     """
     count = len(requests)
     body: list[Block] = []

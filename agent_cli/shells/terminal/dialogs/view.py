@@ -34,7 +34,7 @@ KEYS = (
     "c-o",
 )
 Draw = Callable[[int], Sequence[Text]]
-# Columns of a view that is printed: lines are wrapped by whoever prints them.
+# Columns of a view that is printed: its printer wraps the lines.
 PRINTED_COLUMNS = 10_000
 
 
