@@ -18,12 +18,13 @@ BELOW: dict[str, dict[str, Any]] = {
 
 
 def race(ground: SwapWorkspace, victim: str, call: Callable[[int], str]) -> None:
-    """Calls while `victim` is swapped; then one more, which must work."""
+    """Calls while `victim` is swapped; then one more, which must work, of what is there then."""
     numbers = count()
     shown = 0
     with ground.swapper(victim) as swapper:
         while swapper.running:
             shown += SECRET in call(next(numbers))
+    ground.call("Read", file_path=victim)
     quiet = ground.done
     call(next(numbers))
     print(f"{ground.tried} calls, {ground.done} done, {shown} showed what is outside")

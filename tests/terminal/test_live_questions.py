@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import agent_cli.shells.terminal.commands  # noqa: F401 - the commands that exist separate a held key from text
 from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.app import question_view
 from agent_cli.shells.terminal.app.layout import above
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
-from agent_cli.shells.terminal.dialogs import questions
+from agent_cli.shells.terminal.app.question_view import QuestionView
+from agent_cli.shells.terminal.dialogs import lines, questions
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import (
     confirm_dialog,
     pick_dialog,
@@ -21,6 +26,7 @@ from agent_cli.shells.terminal.dialogs.questions import (
     question_dialog,
     review_dialog,
 )
+from agent_cli.shells.terminal.render.ansi import cells
 from agent_tools.base import Effect
 from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asked_review, asking, decision, later, play
 
@@ -415,3 +421,44 @@ def test_one_blank_row_is_between_running_calls_and_a_question() -> None:
         stage.live.soon(stage.live.questions.cancel)
 
     play(story)
+
+
+def test_a_pasted_draft_draws_the_question_once_per_frame_and_not_per_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each frame is two drawings at most: rows above, and the question."""
+    drawn = [0]
+    rows = QuestionView.rows
+
+    def counting(self: QuestionView, *args: Any, **more: Any) -> tuple[list[str], int]:
+        drawn[0] += 1
+        return rows(self, *args, **more)
+
+    monkeypatch.setattr(QuestionView, "rows", counting)
+    text = "a draft of many words " * 40
+
+    def story(stage: Stage) -> None:
+        asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        before, frames = drawn[0], stage.live.app.frame_number
+        stage.press(text)
+        stage.has(text)
+        assert drawn[0] - before <= 2 * (stage.live.app.frame_number - frames + 1)
+
+    play(story)
+
+
+def test_a_choice_is_shortened_and_wrapped_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command may have many kilobytes: each of its characters is measured a fixed number of times."""
+    measured = [0]
+
+    def counting(text: str) -> int:
+        measured[0] += len(text)
+        return cells(text)
+
+    for module in (lines, question_view):
+        monkeypatch.setattr(module, "cells", counting)
+    label = "rm -f " + " ".join(f"file-{number:04}" for number in range(2_000))
+    dialog = Dialog(Prose("Run this command?"), choices=(Choice("a", f"always {label}", GiveAnswer(None)),))
+    view = QuestionView(dialog)
+    shown, _ = view.rows(Console(file=io.StringIO(), width=80), 80, 12)
+    assert "file-1999" in shown[-1]
+    assert measured[0] <= 3 * len(label)

@@ -190,7 +190,7 @@ def test_mistakes_are_answered_and_change_nothing(bench: Bench) -> None:
     assert "Invalid arguments" in fails(cell_id="intro", new_source="x", edit_mode="append")
     assert "cannot be written" in fails(cell_id="intro", new_source="\ud800")
     assert path.read_text("utf-8") == before
-    path.write_text(before + "\n", "utf-8")
+    path.write_text(before.replace("words", "other words"), "utf-8")
     assert "changed since" in fails(cell_id="intro", new_source="x")
     assert "does not exist" in bench.fails("NotebookEdit", notebook_path="b.ipynb", cell_id="a", new_source="")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,13 +129,48 @@ def test_a_change_of_a_file_that_is_too_large_to_keep_is_named(bench: Bench) -> 
     assert "the difference is not known. Read it before" in said
 
 
-def test_a_notebook_that_changed_is_read_again(bench: Bench) -> None:
-    cell = '{"cell_type": "code", "id": "c1", "metadata": {}, "outputs": [], "execution_count": null, "source": "x"}'
-    text = f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}'
-    path = bench.file("n.ipynb", text)
+def _notebook(*cells: tuple[str, str]) -> str:
+    shown = [{"cell_type": "raw", "id": name, "metadata": {}, "source": source} for name, source in cells]
+    return json.dumps({"cells": shown, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+@pytest.mark.parametrize("seen", ["read", "edited"])
+def test_a_cell_that_others_left_alone_is_edited_in_a_notebook_that_changed(bench: Bench, seen: str) -> None:
+    path = bench.file("n.ipynb", _notebook(("a", "1"), ("b", "2"), ("c", "3")))
     bench("Read", file_path="n.ipynb")
-    path.write_text(text.replace('"x"', '"y"'))
-    said = bench.fails("NotebookEdit", notebook_path="n.ipynb", cell_id="c1", new_source="z")
+    if seen == "edited":
+        bench("NotebookEdit", notebook_path="n.ipynb", cell_id="c", new_source="drei")
+    path.write_text(path.read_text().replace('"2"', '"two"'))
+    told = bench("NotebookEdit", notebook_path="n.ipynb", cell_id="a", new_source="one").text
+    assert "[n.ipynb has changed since you last saw it (+1 -1)" in told and '+   "source": "two"' in told
+    again = bench("NotebookEdit", notebook_path="n.ipynb", cell_id="b", new_source="zwei").text
+    assert "since you last saw" not in again, "the difference was told"
+    assert [cell["source"] for cell in json.loads(path.read_text())["cells"]][:2] == ["one", "zwei"]
+
+
+@pytest.mark.parametrize("mode", ["replace", "insert", "delete"])
+@pytest.mark.parametrize(
+    ("cell", "now"),
+    [("b", [("a", "1"), ("b", "two")]), ("b", [("a", "1")]), ("cell-0", [("z", "0"), ("a", "1"), ("b", "2")])],
+    ids=["changed", "deleted", "moved"],
+)
+def test_a_cell_that_others_changed_is_not_edited_before_the_difference_was_told(
+    bench: Bench, cell: str, now: list[tuple[str, str]], mode: str
+) -> None:
+    path = bench.file("n.ipynb", _notebook(("a", "1"), ("b", "2")))
+    bench("Read", file_path="n.ipynb")
+    path.write_text(_notebook(*now))
+    said = bench.fails("NotebookEdit", notebook_path="n.ipynb", cell_id=cell, new_source="x", edit_mode=mode)
+    assert path.read_text() == _notebook(*now)
+    assert "changed since it was last read: nothing was changed." in said and "\n@@ " in said
+    bench("NotebookEdit", notebook_path="n.ipynb", cell_id=now[-1][0], new_source="x")
+
+
+def test_a_notebook_whose_earlier_content_is_not_known_is_read_again(bench: Bench) -> None:
+    path = bench.file("n.ipynb", _notebook(("a", "1"), ("b", "x" * 3_000_000)))
+    bench("Read", file_path="n.ipynb", limit=2)
+    path.write_text(_notebook(("a", "2"), ("b", "x" * 3_000_000)))
+    said = bench.fails("NotebookEdit", notebook_path="n.ipynb", cell_id="a", new_source="z")
     assert "changed since it was last read. Read it again" in said
 
 

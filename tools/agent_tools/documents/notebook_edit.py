@@ -198,7 +198,8 @@ class NotebookEdit(Tool[NotebookEditArgs]):
         name = ctx.workspace.spell(change.path)
         did = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}[args.edit_mode]
         text = f"{did} cell {label} of {name} (+{diff.added} -{diff.removed})."
-        return ToolResult(" ".join(filter(None, (text, change.note))), diff)
+        text = " ".join(filter(None, (text, change.note)))
+        return ToolResult("\n".join(filter(None, (text, change.since))), diff)
 
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
         """Return the change, and the label of its cell."""
@@ -207,17 +208,33 @@ class NotebookEdit(Tool[NotebookEditArgs]):
         before, text, name = file.before, file.text, ctx.workspace.spell(path)
         if before is None:
             raise not_found_error(path, ctx)
-        if file.sight is not None and file.sight.read and not file.sight.current:
-            # Its cells may have moved.
-            raise ToolError(f"{name} changed since it was last read. Read it again and edit what is there now.")
         if args.new_source is None and args.edit_mode != "delete":
             raise ToolError(f"{args.edit_mode} needs new_source, the whole source of the cell.")
         notebook = parse_notebook(text.content, name)
+        if file.sight is not None and file.sight.read and not file.sight.current:
+            known = file.sight.known
+            if known is None:
+                raise ToolError(f"{name} changed since it was last read. Read it again and edit what is there now.")
+            if not _is_same_cell(args.cell_id, parse_notebook(known, name), notebook):
+                raise file.refuse(ToolError(f"{name} changed since it was last read: nothing was changed."), ctx)
         changed = change_cell(
             text.content, notebook, args.edit_mode, args.cell_id, args.cell_type, args.new_source or ""
         )
         after = text.encode(changed.content)
-        return edit_change.Change(path, before, after, changed.old, changed.new, changed.note, "cell"), changed.label
+        since = file.since(ctx)
+        change = edit_change.Change(path, before, after, changed.old, changed.new, changed.note, "cell", since)
+        return change, changed.label
+
+
+def _is_same_cell(cell_id: str | None, known: Notebook, notebook: Notebook) -> bool:
+    """Return True if a cell that others did not change is where the model last saw it; None is before the first."""
+    if cell_id is None:
+        return True
+    try:
+        before, after = known.cells[known.find(cell_id)], notebook.cells[notebook.find(cell_id)]
+    except ToolError:
+        return False
+    return before.get("id") == after.get("id") and source_of(before) == source_of(after)
 
 
 def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:

@@ -55,7 +55,9 @@ class Change(Value):
             ctx.workspace.remove_empty(created[::-1])
             raise
         if self.since and self.before is not None:
-            read_state.note_told(self.path, self.before, self.old, ctx, at_once=True)
+            # Of a notebook, `old` is the source of a cell.
+            text = decode_text(self.before) if self.written == "cell" else None
+            read_state.note_told(self.path, self.before, text.content if text else self.old, ctx, at_once=True)
         read_state.note_change(self.path, self.before, self.after, (self.old, self.new), ctx, self.written)
 
     def new_excerpt(self) -> str:

@@ -219,7 +219,10 @@ def recall(path: Path, text: str, ctx: ToolContext) -> None:
 def note_view(path: Path, data: bytes, ctx: ToolContext, first: int, count: int, total: int) -> None:
     """Note that the model was shown some lines of another form of a file, such as the cells of a notebook."""
     _keep_mark(path, ctx)
-    version, known = fingerprint(data), _known_version(path, ctx)
+    state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
+    version = state.version_of(data)
+    if (text := decode_text(data)) is not None:
+        state.remember(str(path), version, text.content)
     before = known if known is not None and known.version == version else KnownVersion(version, (), total)
     lines = None if before.lines is None else (*before.lines, (first, first + count - 1))
     ctx.seen[str(path)] = _known(version, lines, total).mark()
@@ -244,8 +247,8 @@ def note_change(
     state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
     version = state.version_of(after)
     state.told.pop(str(path), None)
-    if written != "cell":
-        state.remember(str(path), version, texts[1])
+    text = decode_text(after) if written == "cell" else None
+    state.remember(str(path), version, text.content if text else texts[1])
     if known is None or before is None or known.version != state.version_of(before):
         known = KnownVersion("", (), count_lines(texts[0]))
     if before is None or written == "all" or (written != "nothing" and known.lines is None):

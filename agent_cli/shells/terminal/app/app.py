@@ -114,6 +114,7 @@ class TerminalApp:
             layout=make_layout(
                 line,
                 self._above,
+                lambda: self.questions.ask is not None,
                 lambda: panel_rows(self),
                 lambda: below_input(self),
                 lambda: max_input_rows(screen.get_size().rows, open_question=self.questions.ask is not None),

@@ -232,6 +232,7 @@ def max_input_rows(rows: int, *, open_question: bool) -> int:
 def make_layout(
     line: InputLine,
     above: Lines,
+    asked: Callable[[], bool],
     panel: Callable[[], tuple[Sequence[Line], int] | None],
     below: Lines,
     typed: Callable[[], int],
@@ -240,6 +241,7 @@ def make_layout(
 ) -> Layout:
     """Lay out the windows, none taller than its content.
 
+    asked: returns True if a question is open.
     panel: returns the rows of the open question and the one with the cursor, if there is a question. It takes the place
         of the input line; a draft is above it, and a reply below.
     typed: returns how many rows the input line may take.
@@ -269,13 +271,15 @@ def make_layout(
     )
     top: Window = _text(above, frame)
     bottom: Window = _text(below, frame)
-    question = _text(lambda: (panel() or ((), 0))[0], frame, _PanelWindow)
-    question.line, question.row = typing, lambda: (panel() or ((), 0))[1]
+    shown = _once_per_frame(lambda: panel() or ((), 0), frame)
+    question = _text(lambda: shown()[0], frame, _PanelWindow)
+    question.line, question.row = typing, lambda: shown()[1]
     plain, draft = HSplit([top, typing, search, bottom]), HSplit([top, typing, search, question, bottom])
     reply, alone = HSplit([top, question, typing, search, bottom]), HSplit([top, question, bottom])
 
     def current() -> HSplit:
-        if panel() is None:
+        # Called several times for each key.
+        if not asked():
             return plain
         return reply if line.replying else draft if line.buffer.text else alone
 
@@ -318,26 +322,35 @@ class _ShowInvisible(Processor):
 
 
 W = TypeVar("W", bound=Window)
+R = TypeVar("R")
 
 
 def _text(lines: Lines, frame: Callable[[], int], kind: type[W] = Window) -> W:  # type: ignore[assignment]
     """Make a window of rows that are already clipped; without rows it has no height."""
-    kept: tuple[int, StyleAndTextTuples, Dimension] = (-1, [], Dimension.exact(0))
 
-    def current() -> tuple[int, StyleAndTextTuples, Dimension]:
+    def draw() -> tuple[StyleAndTextTuples, Dimension]:
+        rows = lines()
+        found: StyleAndTextTuples = []
+        for number, row in enumerate(rows):
+            found += [("", "\n")] * bool(number) + list(row)
+        return found, Dimension.exact(len(rows))
+
+    current = _once_per_frame(draw, frame)
+    control = FormattedTextControl(lambda: current()[0])
+    return kind(control, height=lambda: current()[1], wrap_lines=False, dont_extend_height=True)
+
+
+def _once_per_frame(find: Callable[[], R], frame: Callable[[], int]) -> Callable[[], R]:
+    """Return a function that calls `find` at most once in each frame."""
+    kept: tuple[int, R] | None = None
+
+    def current() -> R:
         nonlocal kept
-        if kept[0] != frame():
-            rows = lines()
-            found: StyleAndTextTuples = []
-            for number, row in enumerate(rows):
-                found += [("", "\n")] * bool(number) + list(row)
-            kept = (frame(), found, Dimension.exact(len(rows)))
-        return kept
+        if kept is None or kept[0] != frame():
+            kept = (frame(), find())
+        return kept[1]
 
-    def height() -> Dimension:
-        return current()[2]
-
-    return kind(FormattedTextControl(lambda: current()[1]), height=height, wrap_lines=False, dont_extend_height=True)
+    return current
 
 
 def above(live: LiveScreen) -> list[Line]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agent_cli.shells.terminal.dialogs.lines import block_lines, body_lines, detail_lines, dialog_lines, wrapped_line
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick, TextInput
-from agent_cli.shells.terminal.render.ansi import to_ansi, wrap
+from agent_cli.shells.terminal.render.ansi import cells, to_ansi, wrap
 from agent_cli.shells.terminal.render.console import STYLES, styled
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, one_line
@@ -274,11 +274,12 @@ def _join_fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
 
 def _shorten_middle(text: Text, width: int) -> Text:
     """Shorten a line to a width by cutting out the middle; the end gets a third of it."""
-    start, end = text.copy(), text.copy()
+    start = text.copy()
     start.truncate(width - 1 - width // 3)
-    while end.cell_len > width - 1 - start.cell_len:
-        end = end[1:]
-    return start.append("…").append_text(end)
+    room, cut = width - 1 - start.cell_len, len(text.plain)
+    while cut > 0 and (size := cells(text.plain[cut - 1])) <= room:
+        room, cut = room - size, cut - 1
+    return start.append("…").append_text(text.divide([cut])[-1])
 
 
 def _cut(rows: list[Text], most: int) -> list[Text]:

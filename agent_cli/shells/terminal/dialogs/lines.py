@@ -34,6 +34,7 @@ from agent_cli.shells.terminal.dialogs.model import (
 from agent_cli.shells.terminal.dialogs.questions import Dialogs
 from agent_cli.shells.terminal.editor import edit_and_parse
 from agent_cli.shells.terminal.line_input import read_rest_of_paste, read_typed_ahead
+from agent_cli.shells.terminal.render.ansi import cells
 from agent_cli.shells.terminal.render.code import Highlighter, display_lines
 from agent_cli.shells.terminal.render.console import hanging, prose, styled
 from agent_tools.cancel import CancelledError
@@ -117,24 +118,25 @@ def wrapped_line(line: Text, width: int, indent: int = -1) -> list[Text]:
     if indent < 0:
         gutter = _GUTTER.match(line.plain)
         indent = min(len(gutter[0]) if gutter and gutter[0].strip() else 4, width // 2)
-    rows: list[Text] = []
-    rest = line
-    while rest.cell_len > (room := width - (indent if rows else 0)):
-        at = _break_position(rest.plain, room)
-        first, rest = rest.divide([at])
-        rows.append(Text(" " * indent if rows else "").append_text(first))
-    return [*rows, Text(" " * indent if rows else "").append_text(rest)]
+    ends: list[int] = []
+    while (end := _break_position(line.plain, ends[-1] if ends else 0, width - (indent if ends else 0))) is not None:
+        ends.append(end)
+    first, *others = line.divide(ends)
+    return [first, *(Text(" " * indent).append_text(row) for row in others)]
 
 
-def _break_position(text: str, room: int) -> int:
-    """Return where to break a text: after the last space behind a word, else at the end of the width."""
+def _break_position(text: str, start: int, room: int) -> int | None:
+    """Return where to break the rest of a text: after the last space behind a word, else at the end of the width.
+
+    None if it fits.
+    """
     used = 0
-    for at, char in enumerate(text):
-        used += Text(char).cell_len
+    for at in range(start, len(text)):
+        used += cells(text[at])
         if used > room:
-            space = text.rfind(" ", 0, at) + 1
-            return space if text[:space].strip() else max(at, 1)
-    return len(text)
+            space = text.rfind(" ", start, at) + 1
+            return space if text[start:space].strip() else max(at, start + 1)
+    return None
 
 
 T = TypeVar("T")
