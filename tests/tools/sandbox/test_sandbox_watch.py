@@ -390,10 +390,9 @@ def test_another_file_system_is_no_obstacle(
         assert moved(state) == {".vscode", ".vscode/deep", ".vscode/deep/y", ".vscode/l"}
 
 
-def test_what_is_too_large_to_copy_is_named_where_it_is(
-    repository: SandboxTester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(appeared, "_MAX_COPIED_BYTES", 10)
+@pytest.fixture
+def other_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder for what is moved is on another file system than the workspace."""
     rename = os.rename
 
     def across(old: str, new: str, **at: int) -> None:
@@ -402,11 +401,31 @@ def test_what_is_too_large_to_copy_is_named_where_it_is(
         rename(old, new, **at)
 
     monkeypatch.setattr(appeared.os, "rename", across)
+
+
+@pytest.mark.usefixtures("other_file_system")
+def test_what_is_too_large_to_copy_is_named_where_it_is(
+    repository: SandboxTester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appeared, "_MAX_COPIED_BYTES", 10)
     with Running(repository) as running:
-        running("echo more than ten bytes > .mcp.json")
+        running("echo more than ten bytes > made; mv made .mcp.json")
     (found,) = running.wrapped.moved()
     assert found.why == "it is too large" and found.to.read_text() == "more than ten bytes\n"
     assert not (repository.root / ".mcp.json").exists()
+
+
+@pytest.mark.usefixtures("other_file_system")
+@pytest.mark.parametrize("name", [".mcp.json", ".vscode/settings.json"])
+def test_what_is_still_being_written_loses_nothing(repository: SandboxTester, name: str) -> None:
+    with Running(repository) as running:
+        running(f"mkdir -p $(dirname {name}); exec 5> {name}; echo first >&5")
+        assert soon(lambda: not (repository.root / name).exists())
+        running("echo second >&5; exec 5>&-")
+    (found,) = running.wrapped.moved()
+    kept = [path for path in (found.to, *found.to.rglob("*")) if path.is_file()]
+    assert [path.read_text() for path in kept] == ["first\nsecond\n"]
+    assert found.why == "it is being written"
 
 
 def test_more_than_is_compared_is_moved(

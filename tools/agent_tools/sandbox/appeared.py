@@ -8,6 +8,7 @@ paths are opened relative to the workspace, without following a link, since the 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -44,6 +45,10 @@ class Appeared(Value):
 
     unknown: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
+
+
+class _NotCopiedError(Exception):
+    """A file or tree that is not copied to another file system; its text is the reason."""
 
 
 class _TooLargeError(Exception):
@@ -251,7 +256,7 @@ def move_away(top: int, root: Path, paths: Iterable[str], folder: Path) -> list[
             finally:
                 os.close(target)
             where = f"/{path}".rpartition("/")[0]
-            moved.append(Moved(root / path, Path(f"{root}{where}/{left}"), "it is too large") if left else
+            moved.append(Moved(root / path, Path(f"{root}{where}/{left[0]}"), left[1]) if left else
                          Moved(root / path, to))  # fmt: skip
         except FileNotFoundError:
             continue  # it has vanished
@@ -287,15 +292,18 @@ def _open_parent(top: int, path: str) -> int:
     return here
 
 
-def _move(parent: int, name: str, target: int) -> str:
-    """Move a file or tree from one open directory to another; return "" or the name that it has now. Raises OSError."""
+def _move(parent: int, name: str, target: int) -> tuple[str, str] | None:
+    """Move a file or tree from one open directory to another.
+
+    Returns the name that it has now in its directory, and why, if it is only renamed. Raises OSError.
+    """
     try:
         os.rename(name, name, src_dir_fd=parent, dst_dir_fd=target)
-        return ""
+        return None
     except PermissionError:
         _make_writable(parent, name)
         os.rename(name, name, src_dir_fd=parent, dst_dir_fd=target)
-        return ""
+        return None
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -304,14 +312,14 @@ def _move(parent: int, name: str, target: int) -> str:
     os.rename(name, staged, src_dir_fd=parent, dst_dir_fd=parent)
     try:
         _copy(parent, staged, target, name, [_MAX_COPIED_BYTES], 0)
-    except (OSError, _TooLargeError):
-        return staged
+    except (OSError, _NotCopiedError) as error:
+        return staged, (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     with suppress(OSError):
         if stat.S_ISDIR(os.stat(staged, dir_fd=parent, follow_symlinks=False).st_mode):
             shutil.rmtree(staged, dir_fd=parent)
         else:
             os.unlink(staged, dir_fd=parent)
-    return ""
+    return None
 
 
 def _make_writable(parent: int, name: str) -> None:
@@ -329,14 +337,14 @@ def _make_writable(parent: int, name: str) -> None:
 def _copy(source: int, name: str, target: int, to: str, left: list[int], depth: int) -> None:
     """Copy a file or tree between open directories; pipes and the like are left out. left: bytes that may be copied.
 
-    Raises OSError, _TooLargeError.
+    Raises OSError, _NotCopiedError.
     """
     status = os.stat(name, dir_fd=source, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), to, dir_fd=target)
     elif stat.S_ISDIR(status.st_mode):
         if depth > _MAX_DEPTH:
-            raise _TooLargeError
+            raise _NotCopiedError("it is too deep")
         os.mkdir(to, 0o700, dir_fd=target)
         inside = os.open(name, _FOLDER, dir_fd=source)
         try:
@@ -351,12 +359,14 @@ def _copy(source: int, name: str, target: int, to: str, left: list[int], depth: 
     elif stat.S_ISREG(status.st_mode):
         descriptor = os.open(name, _FILE, dir_fd=source)
         with os.fdopen(descriptor, "rb") as file:
+            if _is_open_for_writing(descriptor):
+                raise _NotCopiedError("it is being written")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(to, flags, 0o600, dir_fd=target), "wb") as copy:
                 while data := file.read(1 << 16):
                     left[0] -= len(data)
                     if left[0] < 0:
-                        raise _TooLargeError
+                        raise _NotCopiedError("it is too large")
                     copy.write(data)
 
 
@@ -379,3 +389,16 @@ def remove_leftover(top: int, name: str) -> None:
     if readable >= 0:
         os.close(readable)
     os.close(parent)
+
+
+def _is_open_for_writing(descriptor: int) -> bool:
+    """Return True if a process has a file open for writing: what it writes later would be missing in a copy.
+
+    A lease for reading is only given otherwise; not every file system has leases.
+    """
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    return False

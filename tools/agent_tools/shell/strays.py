@@ -15,6 +15,8 @@ from agent_tools.record import Value
 from agent_tools.text import sanitize_output, shorten
 
 _PROC = Path("/proc")
+# The process whose children are the threads of the kernel.
+_KERNEL = 2
 # Processes that are named.
 _MAX_NAMED = 5
 _MAX_NAME_CHARS = 200
@@ -41,7 +43,7 @@ class Strays:
     mark, leader: of the command. older: what `proc_entries` returned before it was started; these are not looked at.
     selector: is woken when a process ends.
 
-    changing: a process of the command's group had no environment, as at the moment in which it becomes another program.
+    changing: a process had no environment, as at the moment in which it becomes another program.
     """
 
     def __init__(self, mark: str, leader: int, older: frozenset[str], selector: selectors.BaseSelector) -> None:
@@ -123,9 +125,15 @@ def _program(pid: int) -> bytes:
 
 
 def _is_changing(pid: int, leader: int) -> bool:
-    """Return True for a process without an environment if it is in a leader's group and has not ended."""
-    state, _, group = read_start(_PROC / f"{pid}/stat", 1_000).rpartition(b")")[2].split()[:3]
-    return state not in b"ZX" and int(group) == leader
+    """Return True for a process without an environment that may be about to become another program.
+
+    It is in the leader's group; or, as it may have left that just before, it has no command line either, as a kernel
+    thread (a child of process 2), which is none.
+    """
+    state, parent, group = read_start(_PROC / f"{pid}/stat", 1_000).rpartition(b")")[2].split()[:3]
+    if state in b"ZX" or int(parent) == _KERNEL:
+        return False
+    return int(group) == leader or not read_start(_PROC / f"{pid}/cmdline", 1)
 
 
 def _command_line(pid: int) -> str:
