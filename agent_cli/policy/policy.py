@@ -345,6 +345,8 @@ class Policy:
 
     def command_rule(self, command: str) -> bool | None:
         """Return True if a rule allows a command, False if one denies it or asks, None if there is none."""
+        if not self._rules and self.mode in ("default", "acceptEdits"):
+            return None
         decision = self.decide("", [Effect("run", command)])
         if decision.level is Level.ALLOW:
             return True if decision.rule else None

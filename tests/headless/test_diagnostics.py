@@ -186,7 +186,10 @@ def test_a_checker_that_fails_is_named_once_and_given_up(story: Story) -> None:
 def test_a_language_server_is_kept_for_the_session(story: Story, mode: str) -> None:
     story.checkers.add_server("gopls", mode)
     first, second = story.run(
-        "a.go", appends("a.go", "second BAD_new // HINT"), appends("a.go", "third BAD", "second BAD_new // HINT\n")
+        "a.go",
+        appends("a.go", "second BAD_new // HINT"),
+        appends("a.go", "third BAD", "second BAD_new // HINT\n"),
+        settings="[diagnostics]\nwait = 60\n",
     )
     assert "a.go:4: second BAD_new // HINT is \\x1b[31mbad (fake E1)" in first and "hint" not in first
     assert "1 new problem" in first and "1 new problem" in second and "a.go:5: third BAD is" in second

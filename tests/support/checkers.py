@@ -7,6 +7,7 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from tests.support import language_server
 
@@ -63,11 +64,11 @@ class CheckerFolder:
         program.chmod(0o755)
         return program
 
-    def add_server(self, name: str, mode: str = "push") -> None:
-        """Add a language server that behaves in this way."""
-        source = self.folder / "fake_server.py"
-        shutil.copy(os.fspath(language_server.__file__), source)
-        self.add(name, f"import os, sys\nos.execv(sys.executable, [sys.executable, '-IS', '{source}', '{mode}'])\n")
+    def add_server(self, name: str, mode: str = "push", source: ModuleType = language_server) -> None:
+        """Add a language server, a module of this folder, that behaves in this way."""
+        copy = self.folder / f"{name}.py"
+        shutil.copy(os.fspath(str(source.__file__)), copy)
+        self.add(name, f"import os, sys\nos.execv(sys.executable, [sys.executable, '-IS', '{copy}', '{mode}'])\n")
 
     def runs(self) -> list[str]:
         """What was logged until now: the arguments of each run, or the messages to a server."""

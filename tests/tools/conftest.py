@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.fs import own_files
+from tests.support.checkers import CheckerFolder
 from tests.support.sandboxes import SandboxTester
 from tests.support.tool_bench import Bench
 
@@ -26,6 +27,13 @@ def bench(tmp_path: Path) -> Bench:
     root = tmp_path / "work"
     root.mkdir()
     return Bench(root)
+
+
+@pytest.fixture
+def checkers(home: Path) -> Iterator[CheckerFolder]:
+    found = CheckerFolder(home)
+    yield found
+    found.close()
 
 
 @pytest.fixture

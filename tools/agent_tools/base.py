@@ -92,6 +92,8 @@ class Tool(ABC, Generic[A]):
     rare: ClassVar[bool] = False
     # What must be there for the tool to be offered.
     needs: ClassVar[Need | None] = None
+    # Language servers of which one must be usable for it to be offered, as `checkers.SERVERS`.
+    servers: ClassVar[tuple[Any, ...]] = ()
 
     # How a call runs.
     # Only asks the user: `run` has no effect and returns a `Suspend`.

@@ -10,8 +10,12 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from agent_tools.base import Tool
+from agent_tools.base import Tool, ToolContext
+from agent_tools.lazy import lazy_imports
 from agent_tools.schema import Freeform, generated_tools
+
+with lazy_imports():
+    from agent_tools.diagnostics import programs  # few machines have a language server
 
 ROWS = (
     "read:Read",
@@ -38,6 +42,10 @@ ROWS = (
     "saved_prompts:UseSkill",
     "edit.apply_patch:ApplyPatch",
     "shell.job_tools:BashInput",
+    "symbols.tools:Symbols",
+    "symbols.tools:Definition",
+    "symbols.tools:References",
+    "symbols.rename:RenameSymbol",
 )
 TRAITS = frozenset(Tool.__annotations__) - {"Args"}
 # Methods that need no class where it does not override them.
@@ -117,6 +125,11 @@ _BY_NAME: dict[str, Tool[Any]] = {name: tool for tool in BUILTIN for name in (to
 _DEFAULTS: Tool[Any] = _UnloadedTool("", {"traits": {"name": ""}})
 # Commands that the program runs for the user or a saved prompt are shown and checked as calls of this tool.
 SHELL: Tool[Any] = next(tool for tool in BUILTIN if tool.command_argument)
+
+
+def is_available(tool: Tool[Any], ctx: ToolContext) -> bool:
+    """Return True if a tool can work here, and a program that it needs may run without a question."""
+    return tool.available(ctx) and (not tool.servers or programs.has_server(tool.servers, ctx))
 
 
 def find_tool(name: str) -> Tool[Any] | None:

@@ -171,7 +171,7 @@ class UseTool(Tool[UseToolArgs]):
             hint = f"Did you mean {', '.join(near)}?" if near else "Find it with ToolSearch."
             raise ToolError(f"Unknown tool {args.tool!r}. {hint}")
         tool = tools[args.tool].tool
-        return tool, tool.read(args.arguments)
+        return tool.resolve_target(tool.read(args.arguments), ctx)
 
     def wrap_call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         # An unknown name gets an error that says how to find tools.

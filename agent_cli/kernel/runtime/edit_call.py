@@ -63,6 +63,8 @@ def hunks_of(tool: str, preview: Display | None, workspace: Workspace, traits_of
 
 def _arguments_for(selected: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """Return the arguments of a call that makes only these hunks. arguments: of the call that proposed all."""
+    if isinstance(inner := arguments.get("arguments"), dict):  # of a tool that was found by ToolSearch
+        return {**arguments, "arguments": _arguments_for(selected, inner, workspace)}
     if "content" in arguments:
         lines = _lines(selected[0].path, workspace) or []
         for hunk in sorted(selected, key=lambda h: -h.first):
@@ -70,7 +72,7 @@ def _arguments_for(selected: Sequence[Hunk], arguments: dict[str, Any], workspac
         return {**arguments, "content": "".join(lines)}
     files = dict.fromkeys(hunk.path for hunk in selected)
     edits = [_edit([hunk for hunk in selected if hunk.path == path], workspace) for path in files]
-    return {"edits": edits} if "edits" in arguments else edits[0]
+    return edits[0] if "old_string" in arguments else {"edits": edits}
 
 
 def take_hunks(

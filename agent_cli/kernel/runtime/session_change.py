@@ -91,7 +91,8 @@ def _changed_since(restored: Restored, root: str, told: Sequence[str]) -> Iterat
 
     A file that took the place of another one may be older, so the time of the change of its entry counts once as well.
     """
-    left = exact_seconds_of(restored.updated) if restored.updated else 0.0
+    # The kernel's clock for files is a little behind.
+    left = exact_seconds_of(restored.updated) - read_state.CLOCK_TOLERANCE_SECONDS if restored.updated else 0.0
     for path, mark in restored.seen.items():
         shown = one_line(os.path.relpath(path, root) if _below(path, root) else path)
         try:

@@ -25,7 +25,7 @@ from agent_tools.base import Tool, ToolContext
 from agent_tools.context import OfferedExtensions
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.registry import BUILTIN, tool_name
+from agent_tools.registry import BUILTIN, is_available, tool_name
 from agent_tools.results import MediaKind
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
@@ -265,7 +265,7 @@ def choose_tools(
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
         wanted |= known.keys() - _not_for(model, denied, asking=asking, small=small)
-    chosen = [t for t in known.values() if t.name in wanted - denied and t.available(context)]
+    chosen = [t for t in known.values() if t.name in wanted - denied and is_available(t, context)]
     if restored is None or restored.rebuilt:
         return chosen
     # Fixed with the first request; but a session that began unattended may be resumed by its user.

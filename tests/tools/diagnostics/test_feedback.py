@@ -19,13 +19,6 @@ from tests.support.waiting import gone, soon
 
 
 @pytest.fixture
-def checkers(home: Path) -> Iterator[CheckerFolder]:
-    found = CheckerFolder(home)
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def bench(work: Path, checkers: CheckerFolder) -> Iterator[Bench]:
     """Every command is allowed by a rule; there is no sandbox."""
     found = Bench(work)

@@ -169,6 +169,11 @@ KNOWN: tuple[CheckerRow | ServerRow, ...] = (
     CheckerRow("clang-tidy", "c lint", _C, ("--quiet", "{file}", "--"), parsers.text_lines, markers=(".clang-tidy",)),
 )  # fmt: skip
 
+# The language servers, as `programs.has_server` takes them.
+SERVERS = tuple(
+    (row.name, row.suffixes, row.args, row.runs_code != "no") for row in KNOWN if isinstance(row, ServerRow)
+)
+
 # Compiles what it reads from standard input, and runs nothing of it.
 _COMPILE = """\
 import sys
@@ -192,8 +197,6 @@ LANGUAGES = {
     ".jsx": "javascriptreact", ".go": "go", ".rs": "rust", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp",
     ".cxx": "cpp", ".hpp": "cpp",
 }  # fmt: skip
-# Where a project installs programs.
-LOCAL_BIN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 
 def find_marker(row: CheckerRow | ServerRow, file: Path, root: Path) -> Path | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, Event, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_tools.base import ToolContext, ToolError, ToolState
 from agent_tools.diagnostics.checkers import (
@@ -28,15 +29,12 @@ from agent_tools.diagnostics.checkers import (
     rule_arguments,
 )
 from agent_tools.diagnostics.parsers import Problem, new_problems, problem_lines
+from agent_tools.diagnostics.programs import FoundProgram, find_programs, first_permitted
 from agent_tools.diagnostics.source import (
     CheckFailedError,
-    FoundProgram,
     Launcher,
     ServerNotStartedError,
     Source,
-    allowed_by_rule,
-    find_programs,
-    in_sandbox,
     make_launcher,
 )
 from agent_tools.edit.change import Change
@@ -46,6 +44,8 @@ from agent_tools.text import counted, shorten
 
 with lazy_imports():
     from agent_tools.diagnostics import commands, language_server
+
+R = TypeVar("R")
 
 MAX_CHARS = 1_000_000
 # Failures in a row after which a checker is not run again.
@@ -79,6 +79,16 @@ class _UnreportedProblems:
         self.before = file.text, file.problems
 
 
+class _ServerJob:
+    """A question to a language server, which its thread asks. error: why there is no result."""
+
+    def __init__(self, run: Callable[[language_server.LanguageServer], Any]) -> None:
+        self.run = run
+        self.done = Event()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
 class _Worker:
     """The thread of one checker."""
 
@@ -87,6 +97,7 @@ class _Worker:
         self.source: Source
         self.pending: dict[Path, _FileState] = {}
         self.files: dict[Path, _FileState] = {}
+        self.jobs: deque[_ServerJob] = deque()
         self.failures = 0
         # It took longer than an edit waits, so the next edits do not wait for it.
         self.slow = False
@@ -105,6 +116,10 @@ class _Worker:
         known.latest, known.owner = change.new, ctx
         self.pending[path] = known
         self.began[path] = monotonic()
+        self.start()
+
+    def start(self) -> None:
+        """Start the thread, if it does not run. The caller holds the lock."""
         if self.thread is None:
             self.thread = Thread(target=self._work, name=f"diagnostics-{self.name}", daemon=True)
             self.thread.start()
@@ -114,18 +129,36 @@ class _Worker:
         try:
             while True:
                 with state.changed:
-                    while not self.pending and not state.closing and not self.source.is_running:
+                    while not (self.pending or self.jobs or state.closing or self.source.is_running):
                         state.changed.wait()
                     if state.closing:
                         return
+                    asked = self.jobs.popleft() if self.jobs else None
                     job = next(iter(self.pending.items()), None)
                     latest = job[1].latest if job else ""
-                if job is None:
+                if asked is not None:
+                    self._ask(asked)
+                elif job is None:
                     self.source.listen()
                 else:
                     self._check(*job, latest)
         finally:
             self.source.close()
+            for left in self.jobs:
+                left.error = CheckFailedError("was ended")
+                left.done.set()
+
+    def _ask(self, job: _ServerJob) -> None:
+        assert isinstance(self.source, language_server.LanguageServer)
+        try:
+            job.result = job.run(self.source)
+            self.failures = 0
+        except language_server.NoAnswerError as error:
+            job.error = error
+        except Exception as error:  # noqa: BLE001 - the thread must survive
+            job.error = error
+            self.failures = _MAX_FAILURES if isinstance(error, ServerNotStartedError) else self.failures + 1
+        job.done.set()
 
     def _check(self, path: Path, file: _FileState, latest: str) -> None:
         state, failed = self.state, ""
@@ -202,6 +235,44 @@ class EditDiagnostics(ToolState):
         lines = self._take_lines(ctx, None, "since your last edit", root=root)
         return ["\n".join(lines)] if lines else []
 
+    def ask(self, path: Path, run: Callable[[language_server.LanguageServer], R], ctx: ToolContext) -> R:
+        """Run a job with the language server of a file, on the thread of that server, and return its result.
+
+        A server that does not start is left out from then on, and the next one is asked. Raises ToolError, and
+        CancelledError when the turn is interrupted.
+        """
+        failed = ""
+        while (worker := next(self._servers_for(path, ctx), None)) is not None:
+            job = _ServerJob(run)
+            with self.changed:
+                worker.jobs.append(job)
+                worker.start()
+                self.changed.notify_all()
+            worker.source.wake()
+            while not job.done.is_set():
+                ctx.cancel.check()
+                ctx.cancel.wait(_POLL_SECONDS)
+            if job.error is None:
+                result: R = job.result
+                return result
+            if isinstance(job.error, ToolError):
+                raise job.error
+            failed = f"The language server {worker.name} {job.error}."
+            if not isinstance(job.error, ServerNotStartedError):
+                break
+        name = ctx.workspace.spell(path)
+        raise ToolError(
+            (failed or f"No language server that may run here is installed for {name}.")
+            + ctx.workspace.advice("Grep", "Use {} instead.")
+        )
+
+    def has_server(self, path: Path, ctx: ToolContext) -> bool:
+        """Return True if a language server for this file is installed and may run without asking."""
+        return next(self._servers_for(path, ctx), None) is not None
+
+    def _servers_for(self, path: Path, ctx: ToolContext) -> Iterator[_Worker]:
+        return self._workers_for(path, ctx, ctx.settings.get("diagnostics") or {}, servers=True)
+
     def _check_held(self, ctx: ToolContext, since: str) -> list[str]:
         """Check what was edited since the last check; return the new problems found in time, if `since` is given."""
         settings = ctx.settings.get("diagnostics") or {}
@@ -257,11 +328,18 @@ class EditDiagnostics(ToolState):
             lines += [f"[diagnostics: {thing} in {shorten(name, 300)} {since}:]", *found]
         return [*lines, *notes]
 
-    def _workers_for(self, path: Path, ctx: ToolContext, settings: dict[str, Any]) -> Iterator[_Worker]:
-        """Yield the usable workers for a file, at most one of each group: installed, permitted and not failing."""
+    def _workers_for(
+        self, path: Path, ctx: ToolContext, settings: dict[str, Any], *, servers: bool = False
+    ) -> Iterator[_Worker]:
+        """Yield the usable workers for a file, at most one of each group: installed, permitted and not failing.
+
+        servers: only language servers.
+        """
         own = _configured_servers(settings, path, ctx)
         groups = set()
         for row in (*own, *KNOWN):
+            if servers and not isinstance(row, ServerRow):
+                continue
             if path.suffix not in row.suffixes or row.group in groups or row.name in settings.get("skip", ()):
                 continue
             if leaves_out(row, path, ctx.workspace.root):
@@ -271,14 +349,19 @@ class EditDiagnostics(ToolState):
             if not programs or (row.markers and marker is None):
                 continue
             trusted = row in own or not may_run_code(row, ctx.workspace.root)
-            program = _first_permitted(programs, rule_arguments(row, path), ctx, trusted=trusted)
+            program = first_permitted(programs, rule_arguments(row, path), ctx, trusted=trusted)
             if program is None:
                 continue
             worker = self._worker(row, program, marker, ctx)
             if worker is not None and worker.failures < _MAX_FAILURES:
                 groups.add(row.group)
                 yield worker
-        if not groups and path.suffix in SYNTAX.suffixes and SYNTAX.name not in settings.get("skip", ()):
+        if (
+            not groups
+            and not servers
+            and path.suffix in SYNTAX.suffixes
+            and SYNTAX.name not in settings.get("skip", ())
+        ):
             worker = self._worker(SYNTAX, FoundProgram(sys.executable, ()), None, ctx) if sys.executable else None
             if worker is not None and worker.failures < _MAX_FAILURES:
                 yield worker
@@ -327,21 +410,6 @@ def without_headings(report: str) -> str:
     """Return the lines of a report for the user: each problem names its file."""
     lines = report.strip().split("\n")
     return "\n".join(line for line in lines if not (line.startswith("[diagnostics: ") and line.endswith(":]")))
-
-
-def _first_permitted(
-    programs: Sequence[FoundProgram], args: Sequence[str], ctx: ToolContext, *, trusted: bool
-) -> FoundProgram | None:
-    """Return the first program that may run without asking; None if there is none.
-
-    trusted: it runs none of the project's code; then it needs no rule if it is not the project's own program and runs
-    in the sandbox.
-    """
-    for program in programs:
-        allowed = allowed_by_rule(program, args, ctx)
-        if allowed or (allowed is None and trusted and not program.local and in_sandbox(ctx)):
-            return program
-    return None
 
 
 def _configured_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tuple[ServerRow, ...]:

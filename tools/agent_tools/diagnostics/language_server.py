@@ -1,6 +1,7 @@
 """A language server: started for the first file of its language, it runs until the session ends.
 
-Servers that support `textDocument/diagnostic` are asked for problems; the others publish them, and we wait for that.
+It finds problems, and answers questions about symbols. Servers that support `textDocument/diagnostic` are asked for
+problems; the others publish them, and we wait for that.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import select
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,9 +27,11 @@ from agent_tools.diagnostics.source import CheckFailedError, Launcher, ServerNot
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import kill_group, start_child
 from agent_tools.process.reaper import marked
+from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.shell.strays import end_strays
+from agent_tools.text import one_line
 
 _MAX_MESSAGE_BYTES = 32 << 20
 _SHUTDOWN_SECONDS = 0.5
@@ -162,15 +166,45 @@ _MAX_OPEN_DOCUMENTS = 20
 _MAX_FILE_BYTES = 8 << 20
 _MAX_BUSY_TOKENS = 2_000
 _RETRY_CODES = (-32801, -32802)
+# For so long after its start, an empty answer may only mean that the server has not begun to index the project.
+SETTLE_SECONDS = 2.0
+# Files whose changes are told to a server before a question.
+_MAX_WATCHED_FILES = 20_000
 _CAPABILITIES = {
+    "general": {"positionEncodings": ["utf-32", "utf-16"]},
     "textDocument": {
         "synchronization": {"didSave": True},
         "publishDiagnostics": {"versionSupport": True},
         "diagnostic": {"dynamicRegistration": False},
+        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
+        "definition": {"linkSupport": True},
+        "references": {},
+        "rename": {},
     },
-    "workspace": {"configuration": True, "workspaceFolders": True},
+    "workspace": {
+        "configuration": True,
+        "workspaceFolders": True,
+        "symbol": {},
+        "workspaceEdit": {"documentChanges": True},
+    },
     "window": {"workDoneProgress": True},
 }
+
+
+class ServerQuestion(Value):
+    """A question about a document.
+
+    capability: under which the server says that it answers such questions.
+    params: without the document.
+    """
+
+    method: str
+    capability: str
+    params: dict[str, Any]
+
+
+class NoAnswerError(CheckFailedError):
+    """A server that works does not answer a question: it cannot, refuses, or is still indexing."""
 
 
 class LanguageServer(Source):
@@ -183,7 +217,8 @@ class LanguageServer(Source):
         self._launcher, self._root = launcher, root
         self._connection: RpcConnection | None = None
         self._started = False
-        self._asks_for_problems = False
+        self._offered: dict[str, Any] = {}
+        self._started_at = 0.0
         self._count = 0
         self._answers: dict[int, dict[str, Any]] = {}
         # Open documents, the latest last: their versions, and the texts that the server has.
@@ -193,6 +228,13 @@ class LanguageServer(Source):
         self._published: dict[str, tuple[int | None, list[Any]]] = {}
         self._busy: set[str] = set()
         self._last_message = 0.0
+        # When files of the project were last changed, as far as the server was told.
+        self._watched: dict[Path, int] = {}
+
+    @property
+    def encoding(self) -> str:
+        """The unit in which it counts characters."""
+        return str(self._offered.get("positionEncoding") or "utf-16")
 
     @property
     def is_running(self) -> bool:
@@ -210,13 +252,53 @@ class LanguageServer(Source):
             self._end()
 
     def problems(self, path: Path, text: str) -> list[Problem]:
+        with self._running():
+            self._follow_files(path)
+            return [p for d in self._diagnostics(path, text) if (p := _problem(d, self.name)) is not None]
+
+    def ask(self, path: Path, text: str, question: Callable[[], ServerQuestion], files: Iterable[Path]) -> Any:
+        """Return the answer to a question about a document with this text, once the project is indexed.
+
+        question: made once the encoding is known. files: of the project, of which the server is told what has changed.
+        Raises NoAnswerError, CheckFailedError, ServerNotStartedError.
+        """
+        with self._running():
+            self._follow_files(path)
+            self._tell_changed(files)
+            asked = question()
+            if self._offered.get(asked.capability) in (None, False):
+                raise NoAnswerError(f"does not answer {asked.method}")
+            if self._texts.get(path) != text:
+                self._send_text(path, text)
+            params = {"textDocument": {"uri": path.as_uri()}, **asked.params}
+            until, late = monotonic() + TIMEOUT_SECONDS, NoAnswerError("is still indexing the project")
+            # A server says soon after its start that it indexes.
+            self._await(lambda: bool(self._busy) or self._age >= QUIET_SECONDS, until)
+            while True:
+                self._await(lambda: not self._busy, until, late)
+                answer = self._request(asked.method, params, until - monotonic())
+                if not self._busy and answer not in _RETRY_CODES and (answer or self._age > SETTLE_SECONDS):
+                    return answer
+                moment = monotonic() + QUIET_SECONDS
+                self._await(lambda: bool(self._busy) or monotonic() >= moment, until + QUIET_SECONDS)  # noqa: B023
+
+    @property
+    def _age(self) -> float:
+        """Seconds since the start."""
+        return monotonic() - self._started_at
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Start the server if need be, and end it after a failure. Raises CheckFailedError, ServerNotStartedError."""
+        runs = False
         try:
             if self._connection is None:
                 self._start()
-                self._started = True
-            self._follow_files(path)
-            return [p for d in self._diagnostics(path, text) if (p := _problem(d, self.name)) is not None]
+            runs = self._started = True
+            yield
         except (RpcLostError, CheckFailedError, OSError, ToolError) as error:
+            if runs and isinstance(error, NoAnswerError):
+                raise
             self._end()
             raise (CheckFailedError if self._started else ServerNotStartedError)(str(error)) from None
 
@@ -248,7 +330,8 @@ class LanguageServer(Source):
         }
         answer = self._request("initialize", params, START_SECONDS)
         offered = answer.get("capabilities") if isinstance(answer, dict) else None
-        self._asks_for_problems = isinstance(offered, dict) and offered.get("diagnosticProvider", False) is not False
+        self._offered = offered if isinstance(offered, dict) else {}
+        self._started_at = monotonic()
         self._notify("initialized", {})
         self._notify("workspace/didChangeConfiguration", {"settings": {}})
 
@@ -257,7 +340,9 @@ class LanguageServer(Source):
 
     def _end(self, *, graceful: bool = False) -> None:
         connection, self._connection = self._connection, None
-        state: tuple[Any, ...] = (self._answers, self._versions, self._texts, self._published, self._busy)
+        state: tuple[Any, ...] = (
+            self._answers, self._versions, self._texts, self._published, self._busy, self._watched
+        )  # fmt: skip
         for each in state:
             each.clear()
         if connection is not None:
@@ -276,6 +361,20 @@ class LanguageServer(Source):
                     self._send_text(other, now)
         # 2: changed.
         self._notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": 2}]})
+
+    def _tell_changed(self, files: Iterable[Path]) -> None:
+        """Tell the server which files others changed, made or deleted since it was last told; at first none."""
+        now: dict[Path, int] = {}
+        for file in islice(files, _MAX_WATCHED_FILES):
+            with suppress(OSError):
+                now[file] = os.lstat(file).st_mtime_ns
+        before, self._watched = self._watched, now
+        # 1: made, 2: changed, 3: deleted.
+        kinds = {file: 2 if file in before else 1 for file, when in now.items() if before.get(file) != when}
+        kinds |= dict.fromkeys(before.keys() - now.keys(), 3)
+        if before and kinds:
+            changes = [{"uri": file.as_uri(), "type": kind} for file, kind in kinds.items()]
+            self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
 
     def _send_text(self, path: Path, text: str) -> int:
         """Send the server the text of a document; return the document's new version."""
@@ -304,7 +403,7 @@ class LanguageServer(Source):
         key, document, until = _key(path.as_uri()), {"uri": path.as_uri()}, monotonic() + TIMEOUT_SECONDS
         self._published.pop(key, None)
         version = self._send_text(path, text)
-        if not self._asks_for_problems:
+        if self._offered.get("diagnosticProvider", False) is False:
             # Some servers check other files only on save.
             self._notify("textDocument/didSave", {"textDocument": document})
             self._await(lambda: self._is_published(key, version), until)
@@ -333,17 +432,18 @@ class LanguageServer(Source):
         if isinstance(error, dict):
             if error.get("code") in _RETRY_CODES:
                 return error["code"]
-            raise CheckFailedError(f"refused {method}: {error.get('message')}")
+            raise NoAnswerError(f"refused {method}: {one_line(str(error.get('message')))}")
         return answer.get("result")
 
-    def _await(self, ready: Callable[[], bool], until: float) -> None:
+    def _await(self, ready: Callable[[], bool], until: float, late: CheckFailedError | None = None) -> None:
+        """Handle messages until `ready` returns True. Raises CheckFailedError, or `late` if that takes too long."""
         assert self._connection is not None
         while not ready():
             if self.stopped():
                 raise CheckFailedError("was interrupted")
             left = until - monotonic()
             if left <= 0:
-                raise CheckFailedError("did not answer in time")
+                raise late or CheckFailedError("did not answer in time")
             self._connection.listen(min(left, QUIET_SECONDS / 2 if self._published else 0.5))
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext
-from agent_tools.diagnostics.checkers import LOCAL_BIN_FOLDERS
 from agent_tools.diagnostics.parsers import Problem
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import RunConditions, Wrapped, unconfined
@@ -66,50 +64,6 @@ class Source(ABC):
         """End its process."""
 
 
-class FoundProgram(Value):
-    """A program that was found. local: it belongs to the project. names: the names that rules may use for it."""
-
-    path: str
-    names: tuple[str, ...]
-    local: bool = False
-
-
-def find_programs(name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
-    """Return the programs with this name: those of the project, then the first on PATH outside of it."""
-    found = []
-    workspace = ctx.workspace
-    folders = [p for p in ctx.env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
-    first = next((p for folder in folders if _is_executable(p := f"{folder}/{name}")), None)
-    for local in LOCAL_BIN_FOLDERS:
-        path = f"{workspace.root}/{local}/{name}"
-        if _is_executable(path):
-            names = [f"{local}/{name}", f"./{local}/{name}", path]
-            names += [name] if path == first else []
-            names += [f"npx {name}"] if local.startswith("node") else []
-            found.append(FoundProgram(path, tuple(names), local=True))
-    for folder in folders:
-        path = f"{folder}/{name}"
-        if path in [program.path for program in found] or not _is_executable(path):
-            continue
-        if not any(workspace.inside(Path(p)) for p in (path, os.path.realpath(path))):
-            found.append(FoundProgram(path, (name, path)))
-            break
-        found.append(FoundProgram(path, (path, *([name] if path == first else [])), local=True))
-    return tuple(found)
-
-
-def _is_executable(path: str) -> bool:
-    return os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113 - text, for speed
-
-
-def allowed_by_rule(program: FoundProgram, args: Sequence[str], ctx: ToolContext) -> bool | None:
-    """Return True if a rule allows the command, False if one refuses it or asks, None if there is none."""
-    if ctx.command_rule is None:
-        return False
-    answers = [ctx.command_rule(f"{name} {shlex.join(args)}") for name in program.names]
-    return False if False in answers else True if True in answers else None
-
-
 class Launcher(Value):
     """Starts a program as the session's commands are started, but always in the sandbox, without network access and
     without write access to the workspace.
@@ -140,9 +94,3 @@ def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:
     else:
         env["MYPY_CACHE_DIR"] = os.devnull
     return Launcher(tuple(argv), env | _OFFLINE_ENV, sandbox)
-
-
-def in_sandbox(ctx: ToolContext) -> bool:
-    """Return True if this session's sandbox is strong enough to run commands that nobody approved."""
-    sandbox = ctx.supplied(SandboxRunner)
-    return sandbox is not None and sandbox.is_boundary

@@ -146,12 +146,12 @@ class _File:
         self.after = self.file.before
         self._own = ""
 
-    def apply(self, edit: OneEdit, ctx: ToolContext) -> str:
-        """Apply one more edit and return its note. Raises ToolError."""
+    def apply(self, edit: OneEdit, ctx: ToolContext, *, must_be_read: bool) -> str:
+        """Apply one more edit and return its note. must_be_read: the model must know the file. Raises ToolError."""
         exists = self.after is not None
         if not exists and edit.old_string:
             raise not_found_error(self.path, ctx)
-        if ctx.require_read_first:
+        if must_be_read:
             edit_change.require_seen(self.file, ctx, "edit", edit.old_string, self._own, self.content)
         edited = apply_edit(self.content, edit.old_string, edit.new_string, edit.replace_all, exists=exists)
         self.content, self.after = edited.content, self.file.text.encode(edited.content)
@@ -168,8 +168,9 @@ class _File:
 
 
 class MultiEdit(Tool[MultiEditArgs]):
-    """Makes several edits at once."""
+    """Makes several edits at once. requires_reading: the model must have read the files."""
 
+    requires_reading: ClassVar[bool] = True
     name = "MultiEdit"
     rare = True
     Args = MultiEditArgs
@@ -226,7 +227,7 @@ class MultiEdit(Tool[MultiEditArgs]):
             try:
                 if not again:
                     files[path] = _File(path, ctx, number)
-                note = files[path].apply(edit, ctx)
+                note = files[path].apply(edit, ctx, must_be_read=ctx.require_read_first and self.requires_reading)
             except ToolError as error:
                 text = f"{_edit_label(args, number, path, ctx)}: {error}"
                 if again:

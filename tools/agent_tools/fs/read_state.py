@@ -32,7 +32,7 @@ _MAX_COMPARED_CHARS = 2_000_000
 _MAX_KEPT_CHARS = 64_000_000
 _MAX_CHECKED_FILES, _MAX_CHECKED_BYTES = 300, 10_000_000
 # Seconds by which the clock of a file system may lag.
-_CLOCK_TOLERANCE_SECONDS = 0.02
+CLOCK_TOLERANCE_SECONDS = 0.02
 
 _MARK = r"(\S+) ((?:\d+-\d+,?)*)/(\d+)"
 
@@ -350,7 +350,7 @@ def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
     if shown is None or not lines or changed is None:
         return False
     return any(
-        changed <= result.began - _CLOCK_TOLERANCE_SECONDS
+        changed <= result.began - CLOCK_TOLERANCE_SECONDS
         and (path.name in result.text or path.name in result.about)
         and all(line in result.text for line in lines)
         for result in shown.results
@@ -383,7 +383,7 @@ def changed_files(ctx: ToolContext) -> list[str]:
 def is_older(path: Path, began: float) -> bool:
     """Return True if a file has not been changed since a time, in seconds since the epoch."""
     changed = _modified(path)
-    return changed is not None and changed <= began - _CLOCK_TOLERANCE_SECONDS
+    return changed is not None and changed <= began - CLOCK_TOLERANCE_SECONDS
 
 
 def _modified(path: Path) -> float | None:

@@ -67,7 +67,7 @@ class Shared(Value):
     ports: tuple[int, ...] = ()
 
 
-NOTHING_SHARED = Shared()
+NOTHING_SHARED: Shared = Shared()
 
 
 def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str | None:

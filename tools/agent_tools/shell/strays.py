@@ -16,7 +16,7 @@ from agent_tools.text import sanitize_output, shorten
 
 _PROC = Path("/proc")
 # The process whose children are the threads of the kernel.
-_KERNEL = 2
+_KERNEL_NUMBER = 2
 # Processes that are named.
 _MAX_NAMED = 5
 _MAX_NAME_CHARS = 200
@@ -131,7 +131,7 @@ def _is_changing(pid: int, leader: int) -> bool:
     thread (a child of process 2), which is none.
     """
     state, parent, group = read_start(_PROC / f"{pid}/stat", 1_000).rpartition(b")")[2].split()[:3]
-    if state in b"ZX" or int(parent) == _KERNEL:
+    if state in b"ZX" or int(parent) == _KERNEL_NUMBER:
         return False
     return int(group) == leader or not read_start(_PROC / f"{pid}/cmdline", 1)
 
