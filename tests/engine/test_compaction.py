@@ -110,14 +110,16 @@ def test_a_file_that_the_model_no_longer_has_is_not_replaced(tmp_path: Path, way
     assert isinstance(world.turn("Go.", context_window=SIZE), Complete)
     assert "file x has this text here" not in "".join(m.text for m in model.requests[-2].messages)
     said = model.requests[-1].messages[-1].text
-    assert f"lines 1-{50 + (way == 'written')} were not shown" in said and "replace the whole file" in said
+    # Of the file that was written, a part is carried over.
+    gone = "were not shown" if way == "written" else "are no longer in the conversation (last seen with "
+    assert f"lines 1-{50 + (way == 'written')} {gone}" in said and "replace the whole file" in said
     assert len((tmp_path / "x.txt").read_text()) >= len(text)
     log.record(MessageAdded(world.history[0]))
     for event in world.events:
         log.record(event)
     log.close()
     restored = restore((tmp_path.parent / f"{way}.jsonl").read_bytes(), "s")
-    assert KnownVersion.from_mark(restored.seen[str(tmp_path / "x.txt")]).lines == ()
+    assert KnownVersion.from_mark(restored.seen[str(tmp_path / "x.txt")]).held == ()
 
 
 def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_path: Path) -> None:

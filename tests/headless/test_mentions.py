@@ -89,7 +89,8 @@ def test_a_message_typed_while_a_turn_runs_counts_as_well(work: Path, slug: Path
     talk.expanders.append(lambda text: with_files(text, world.deps.context))
     talk.inbox.append("and @slug.py")
     talk.send("hello", lambda event: None)
-    known = {str(slug): fingerprint(slug.read_bytes())}
+    text = slug.read_bytes()
+    known = {str(slug): f"{fingerprint(text)} 1-{text.count(b'\n')}@:message/{text.count(b'\n')}"}
     assert world.deps.context.seen == known and FilesSeen(known) in records
 
 

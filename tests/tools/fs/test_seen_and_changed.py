@@ -228,7 +228,8 @@ def test_what_a_refusal_told_counts_from_the_next_answer_on(root: Path) -> None:
     assert all("Line 7 is new to you." in text and "-line 7\n+seven" in text for text in said[:2])
     assert said[2] == "Wrote a.txt (+1 -30)."
     [seen] = [event.seen for event in world.of(FilesSeen)]
-    assert seen[str(root / "a.txt")] == read_state.fingerprint(LINES.replace("line 7", "seven").encode())
+    version = read_state.fingerprint(LINES.replace("line 7", "seven").encode())
+    assert seen[str(root / "a.txt")] == f"{version} 1-6@Read:call-1-1,7-7@Write:call-2-2,8-30@Read:call-1-1/30"
     assert world.names.index("FilesSeen") < world.events.index(world.of(ToolFinished)[-1])
 
 
