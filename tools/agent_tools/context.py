@@ -118,7 +118,7 @@ class ToolContext:
     result_limits: how much of a result the model is shown.
 
     seen: for each file that the model has read or written, what it knows of it (`read_state.KnownVersion.mark`).
-    source: the call that runs, as of `read_state.source_of`; "" for none.
+    source: the call that runs, as of `read_state.call_source`; "" for none.
     plan: the current todo list.
     nested_memory: memory files of the folders that were touched.
     mentioned: block of a file in a prompt that mentions it, to the file's path and its mark for `seen`.

@@ -67,7 +67,7 @@ def execute_call(
     call, context = item.call, turn.deps.context
     started = turn.deps.clock()
     seen, plan, shell = dict(context.seen), context.plan, carried_state(context)
-    context.source = read_state.source_of(item.tool.name, call.id)
+    context.source = read_state.call_source(item.tool.name, call.id)
     before = prefetched.signature if prefetched else turn.repeats.signature(item)
     interrupted = cancelled = False
     held = turn.deps.state.held.get(call.id)
@@ -246,7 +246,7 @@ class PrefetchedCall:
         self.signature = signature
         self._shared = context
         self._context = context.for_call()
-        self._context.source = read_state.source_of(item.tool.name, item.call.id)
+        self._context.source = read_state.call_source(item.tool.name, item.call.id)
         self._forget = context.cancel.on_cancel(lambda: self._context.cancel.cancel(context.cancel.reason))
         self._before = dict(context.seen)
         self._context.seen = dict(context.seen)

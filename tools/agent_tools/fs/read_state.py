@@ -39,13 +39,13 @@ _MARK = rf"(\S+) ((?:{_PART},?)*)/(\d+)"
 
 # Pairs of first and last line, counted from 1, in order.
 Ranges = tuple[tuple[int, int], ...]
-# The same, each with the source of what the model has of it, as of `source_of`; "" if that is not known.
+# The same, each with the source of what the model has of it, as of `call_source`; "" if that is not known.
 Lines = tuple[tuple[int, int, str], ...]
 # Sources that are not calls: a user message with the text of a file, and the head of a compacted conversation.
 MENTION, HEAD = ":message", ":summary"
 
 
-def source_of(tool: str, call_id: str) -> str:
+def call_source(tool: str, call_id: str) -> str:
     """Return the source of what a call shows or writes."""
     return f"{tool}:{call_id}".translate(_UNMARKED)
 

@@ -239,7 +239,7 @@ def forget_hidden_files(turn: Turn, before: VisibleCalls, event: Compacted) -> d
     """
     now, context = visible_calls(turn), turn.deps.context
     results = {m.call_id for m in turn.view if isinstance(m, ToolMessage)}
-    visible = {read_state.source_of("", number) for number in now.calls if number in results}
+    visible = {read_state.call_source("", number) for number in now.calls if number in results}
     # A head replaces an earlier one, which had files, too.
     visible |= set() if event.head else {read_state.HEAD}
     visible |= {read_state.MENTION} if before.mentioned <= now.mentioned else set()
