@@ -246,6 +246,7 @@ _REMAINS = (
     r"(?i)\b(?:still|except|but|however|remain\w*|unrelated|pre-?existing|expected|cannot|can['\u2019]t"
     r"|could(?: not|n['\u2019]t))\b"
 )
+_PASSES = r"(?i)\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|works?|green)\b"
 _NAMED_FAILURE = r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u2717\u00d7])\s+(\S{4,})"
 WHOLE_ANSWER = "Then give your whole answer again: only your last message is shown."
 
@@ -292,7 +293,8 @@ def names_failure(answer: str, history: Iterable[Message]) -> bool:
     results = [m.text for m in history if isinstance(m, ToolMessage)][-3:]
     failed = {name.rpartition("::")[2].rstrip(":,") for text in results for name in re.findall(_NAMED_FAILURE, text)}
     for sentence in re.split(r"(?<=[.!?\u3002;])\s+|\n", answer):
-        says = re.search(_FAILURE, re.sub(_NO_FAILURE, " ", sentence)) or any(name in sentence for name in failed)
+        named = any(name in sentence for name in failed) and not re.search(_PASSES, sentence)
+        says = named or re.search(_FAILURE, re.sub(_NO_FAILURE, " ", sentence))
         if says and (not re.search(_OVER, sentence) or re.search(_REMAINS, sentence)):
             return True
     return False
