@@ -223,7 +223,7 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
 # Words for a failure, for what only sounds like one, for one that is over, and for one that is not.
 _FAILURE = (
     r"(?i)\bfail|\berrors?\b|\bbroken\b|\bbreaks\b|\bred\b|\bunsuccessful|\bcrash|\btime[sd]? out\b|\bcomplain"
-    r"|\b(?:do|does|did|not|never|cannot|can['\u2019]t|could(?:n['\u2019]t)?)\b.{0,20}\b(?:pass|build|compile)\b"
+    r"|\b(?:do|does|did|not|never|cannot|can['\u2019]t|could(?:n['\u2019]t)?)\b.{0,20}\b(?:pass(?:es|ed|ing)?|build|compile)\b"
     r"|\b(?:do|does|did)n['\u2019]t (?:pass|build|compile)\b|\bnot (?:green|passing)\b"
     r"|\b(?:exit(?:ed|s)?|return(?:ed|s)?)(?: with)?(?: (?:code|status))? [1-9]|\breports? [1-9]\d* "
     # In German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese, Japanese and Korean.
