@@ -190,9 +190,23 @@ def git_head(root: Path) -> tuple[str, str]:
     if not head.startswith("ref: refs/"):
         return (f"detached at {head[:12]}", head) if set(head) <= set("0123456789abcdef") and head else ("", "")
     ref = head.removeprefix("ref: ")
-    name = ref.removeprefix("refs/heads/")
+    name = _valid_name(ref.removeprefix("refs/heads/"))
+    return (name, _commit_of(git, ref)) if name else ("", "")
+
+
+def default_branch(root: Path) -> str:
+    """Return the default branch of the remote repository, read without starting git; "" if it is not known."""
+    try:
+        head = _git_line(root / ".git/refs/remotes/origin/HEAD")
+    except (OSError, ValueError):
+        return ""
+    prefix = "ref: refs/remotes/origin/"
+    return _valid_name(head.removeprefix(prefix)) if head.startswith(prefix) else ""
+
+
+def _valid_name(name: str) -> str:
     valid = name.isprintable() and len(name) <= 250 and not set(" ~^:?*[\\") & set(name) and ".." not in name
-    return (name, _commit_of(git, ref)) if valid else ("", "")
+    return name if valid else ""
 
 
 def _commit_of(git: Path, ref: str) -> str:

@@ -163,7 +163,9 @@ def _content(name: str, lines: tuple[int, int] | None, limit: int, ctx: ToolCont
         seen = first, first + content.count("\n") - 1
         content += f"\n[cut here, after {limit:,} of {size:,} characters; read the file for the rest]"
     before = next((mark for of, mark in reversed(ctx.mentioned.values()) if of == str(path)), None)
-    mark = read_state.mark_of(path, data, text.content, ctx, None if seen is None else (seen,), before)
+    mark = read_state.mark_of(
+        path, data, text.content, ctx, None if seen is None else (seen,), before, read_state.MENTION
+    )
     return content, str(path), mark
 
 

@@ -4,8 +4,8 @@ A model of a few billion parameters rarely keeps to a protocol of calls. A serve
 (llama.cpp, Ollama, vLLM, SGLang, LM Studio) lets it write nothing else; `GuidedClient` wraps the client of one.
 A step is a short thought, then one tool with its arguments, or the answer. Which steps are possible follows from the
 history: no answer before the model has looked at anything, none directly after a change that nothing has checked, no
-change if the user asked for none, and no step twice. The history itself has calls and text as always, so a session can
-change to another model and back.
+change if the user asked for none, no edit of a file that it has not seen, and no step twice. The history itself has
+calls and text as always, so a session can change to another model and back.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.messages import (
@@ -40,6 +41,7 @@ from agent_cli.models.base import (
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
+from agent_tools.shell.shown_files import printed_paths
 
 ANSWER = "Answer"
 _MAX_THOUGHT_CHARS = 300
@@ -54,6 +56,10 @@ _ASKS_FOR_A_NUMBER = (
     r"(?i)\b(?:how (?:many|much)|(?:what|which) number|calculate|coun(?:t|ting)|sum|total|average|mean|percentage?"
     r"|largest|longest)\b"
 )
+# The text of a file in a message: that the user mentions, or that a compaction carries over.
+_FILE_IN_MESSAGE = r'(?m)^(?:<file path="([^"\n]+)">|----- begin \w+: the present text of (.+?)\. It is )'
+# At the beginning of a line that a search shows: "a.py:4: ", or "4:" if only one file was searched.
+_PLACE = r"(?m)^(?:([^\s:][^:\n]*?)[:-])?\d+[:-]"
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("?)', re.DOTALL)
 _TOOL = re.compile(r'"tool"\s*:\s*"([^"]*)"')
 
@@ -93,7 +99,7 @@ class GuidedClient:
             tools=(),
             tool_choice="auto",
             temperature=0.0 if request.temperature is None else request.temperature,
-            json_schema={"anyOf": [step_schema(name, request.tools) for name in steps]},
+            json_schema={"anyOf": [step_schema(name, request.tools, seen_files(request.messages)) for name in steps]},
             effort=None,
             thinking_tokens=None,
         )
@@ -108,8 +114,11 @@ def _example(tool: ToolSpec) -> str:
     return json.dumps({"think": "...", "tool": tool.name, **fields})
 
 
-def step_schema(name: str, tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Return the JSON schema of a step: its required arguments in their order, and numbers that may be left out."""
+def step_schema(name: str, tools: Iterable[ToolSpec], seen: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the JSON schema of a step: its required arguments in their order, and numbers that may be left out.
+
+    seen: the files that can be edited.
+    """
     arguments: dict[str, Any] = {"text": {"type": "string"}}
     required = ["text"]
     for tool in tools:
@@ -118,6 +127,8 @@ def step_schema(name: str, tools: Iterable[ToolSpec]) -> dict[str, Any]:
             known = tool.schema.get("properties", {})
             optional = [key for key, value in known.items() if value.get("type") == "integer" and key not in required]
             arguments = {key: _plain(known.get(key, {"type": "string"})) for key in (*required, *optional)}
+            if seen and _edits(name):
+                arguments[tool_traits(name).file_argument] = {"enum": [*seen]}
     return {
         "type": "object",
         "properties": {
@@ -150,6 +161,8 @@ def possible_steps(request: Request) -> list[str]:
     names = [tool.name for tool in request.tools]
     if re.search(_ASKS_FOR_NO_CHANGE, asked):
         names = [name for name in names if not tool_traits(name).changes_files] or names
+    if not seen_files(request.messages):
+        names = [name for name in names if not _edits(name)] or names
     if (repeated := _repeated(done)) and len(names) > 1:
         names = [name for name in names if name != repeated]
     may_end = bool(done) and not _is_unchecked(done) and request.tool_choice != "required"
@@ -157,6 +170,31 @@ def possible_steps(request: Request) -> list[str]:
     if may_end and runs and len(done) <= _MAX_UNCALCULATED_STEPS and re.search(_ASKS_FOR_A_NUMBER, asked):
         may_end = any(tool_traits(each.call.name).command_argument for each in done)
     return [*names, ANSWER] if may_end else names
+
+
+def _edits(name: str) -> bool:
+    """Return True if a tool changes a part of one file."""
+    traits = tool_traits(name)
+    return bool(traits.changes_files and traits.file_argument and not traits.replaces_file)
+
+
+def seen_files(messages: Sequence[Message]) -> list[str]:
+    """Return the files of which the model has seen lines, as it has them named."""
+    calls = {call.id: call for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
+    found: list[str] = []
+    for message in messages:
+        if isinstance(message, UserMessage):
+            found += [one or other for one, other in re.findall(_FILE_IN_MESSAGE, message.text)]
+        call = calls.get(message.call_id) if isinstance(message, ToolMessage) else None
+        if call is None or not isinstance(message, ToolMessage) or message.is_error:
+            continue
+        traits = tool_traits(call.name)
+        if traits.file_argument:
+            found.append(str(call.arguments.get(traits.file_argument, "")))
+        elif traits.searches_content or traits.command_argument:
+            found += map(str, printed_paths(str(call.arguments.get(traits.command_argument, "")), Path()))
+            found += [name or str(call.arguments.get("path", "")) for name in re.findall(_PLACE, message.text)]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def _turn(messages: Sequence[Message]) -> tuple[str, list[_Done]]:

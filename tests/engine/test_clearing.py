@@ -135,7 +135,8 @@ def test_a_file_whose_text_was_cleared_is_read_again_before_it_is_replaced(tmp_p
     _, model = world_with(tmp_path, *reads, edit, *writes, *again, allow=("Bash", "Edit", "Write"))
     found = results(model.requests[-1])
     assert found[0].startswith(CLEARED)
-    assert "has 300 lines, and lines 1-" in found[13] and "were not shown" in found[13]
+    assert "has 300 lines, and lines 1-" in found[13]
+    assert "are no longer in the conversation (last seen with Read)" in found[13]
     assert found[12].startswith("Edited") and found[14].startswith("Wrote") and found[16].startswith("Wrote")
 
 
@@ -237,3 +238,28 @@ def test_without_a_tool_for_files_the_line_says_to_call_again(tmp_path: Path) ->
 
 def test_it_is_off_in_options_that_do_not_name_it() -> None:
     assert TurnOptions(model="m", label="m", system="").clear_at == ()
+
+
+def test_lines_stay_known_by_the_call_that_still_shows_them(tmp_path: Path) -> None:
+    """The result that showed the first lines is cleared; the one that showed the others, and an edit, are not."""
+    (tmp_path / "a.txt").write_text("".join(f"line {n} of the file\n" for n in range(1, 301)))
+    os.utime(tmp_path / "a.txt", (1_700_000_000, 1_700_000_000))
+    first, rest = call("Bash", command="head -n 200 a.txt"), call("Read", file_path="a.txt", offset=201)
+    edit = call("Edit", file_path="a.txt", old_string="line 7 of", new_string="line seven of")
+    write = call("Write", file_path="a.txt", content="x\n")
+    again = call("Read", file_path="a.txt", limit=200)
+    calls = [first, *map(printing, range(10)), rest, edit, write, again, write]
+    _, model = world_with(tmp_path, *calls, allow=("Bash", "Edit", "Write"))
+    found = results(model.requests[-1])
+    assert found[0].startswith(CLEARED) and not found[11].startswith(CLEARED)
+    assert "lines 1-6 and 8-200 are no longer in the conversation (last seen with Bash)" in found[-3]
+    assert found[-1].startswith("Wrote")
+
+
+def test_lines_of_calls_that_ran_at_the_same_time_are_all_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 41)))
+    parts = [call("Read", file_path="a.txt", offset=at, limit=10) for at in (1, 11, 21, 31)]
+    answers = [{"calls": parts}, {"calls": [call("Write", file_path="a.txt", content="x\n")]}, {"text": "Done."}]
+    world = World(tmp_path, answers, allow=("Write",))
+    world.turn()
+    assert world.results[-1].text.startswith("Wrote")

@@ -110,14 +110,16 @@ def test_a_file_that_the_model_no_longer_has_is_not_replaced(tmp_path: Path, way
     assert isinstance(world.turn("Go.", context_window=SIZE), Complete)
     assert "file x has this text here" not in "".join(m.text for m in model.requests[-2].messages)
     said = model.requests[-1].messages[-1].text
-    assert f"lines 1-{50 + (way == 'written')} were not shown" in said and "replace the whole file" in said
+    # Of the file that was written, a part is carried over.
+    gone = "were not shown" if way == "written" else "are no longer in the conversation (last seen with "
+    assert f"lines 1-{50 + (way == 'written')} {gone}" in said and "replace the whole file" in said
     assert len((tmp_path / "x.txt").read_text()) >= len(text)
     log.record(MessageAdded(world.history[0]))
     for event in world.events:
         log.record(event)
     log.close()
     restored = restore((tmp_path.parent / f"{way}.jsonl").read_bytes(), "s")
-    assert KnownVersion.from_mark(restored.seen[str(tmp_path / "x.txt")]).lines == ()
+    assert KnownVersion.from_mark(restored.seen[str(tmp_path / "x.txt")]).held == ()
 
 
 def test_old_results_that_were_replaced_are_cut_first_and_no_model_is_asked(tmp_path: Path) -> None:
@@ -462,3 +464,21 @@ def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) ->
     assert summed_up and seen == ["compact"] * len(summed_up)
     lines = [e.message.text for e in world.of(MessageAdded) if isinstance(e.message, UserMessage)]
     assert any("Start number 1." in text for text in lines)
+
+
+def test_a_file_whose_newest_text_stays_in_a_call_is_not_carried_over_as_well(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this text here\n" * 60)
+
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        if number == 24:
+            return {"text": "Done."}
+        if number % 2:
+            return {"calls": [call("Write", file_path="NOTES.md", content=f"what step {number} showed\n" * 30)]}
+        return {"calls": [call("Read", file_path=f"f{number // 2}.txt")]}
+
+    model = NarrowModel(answer, SIZE)
+    world = world_with(tmp_path, model, allow=("Write",))
+    assert isinstance(world.turn("Take notes of each file.", context_window=SIZE), Complete)
+    heads = [event.head[0].text for event in world.of(Compacted) if event.head]  # type: ignore[union-attr]
+    assert heads and not [head for head in heads if "the present text of NOTES.md" in head]

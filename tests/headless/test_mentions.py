@@ -89,7 +89,9 @@ def test_a_message_typed_while_a_turn_runs_counts_as_well(work: Path, slug: Path
     talk.expanders.append(lambda text: with_files(text, world.deps.context))
     talk.inbox.append("and @slug.py")
     talk.send("hello", lambda event: None)
-    known = {str(slug): fingerprint(slug.read_bytes())}
+    text = slug.read_bytes()
+    lines = len(text.splitlines())
+    known = {str(slug): f"{fingerprint(text)} 1-{lines}@:message/{lines}"}
     assert world.deps.context.seen == known and FilesSeen(known) in records
 
 

@@ -64,7 +64,10 @@ def test_what_a_block_shows_counts_as_read_once_a_message_carries_it(tmp_path: P
     assert ctx.nested().mark_mentions_read(text) == {}
     assert ctx.mark_mentions_read("another message") == ctx.seen == {}
     n, long = (fingerprint((tmp_path / name).read_bytes()) for name in ("n.txt", "long.txt"))
-    known = {str(tmp_path / "n.txt"): f"{n} 1-3,5-6/20", str(tmp_path / "long.txt"): f"{long} 1-1/2"}
+    known = {
+        str(tmp_path / "n.txt"): f"{n} 1-3@:message,5-6@:message/20",
+        str(tmp_path / "long.txt"): f"{long} 1-1@:message/2",
+    }
     assert ctx.mark_mentions_read(f"<hook>\n{text}") == ctx.seen == known
     with_files("@n.txt", ctx)
-    assert [*ctx.mentioned.values()][-1] == (str(tmp_path / "n.txt"), n)
+    assert [*ctx.mentioned.values()][-1] == (str(tmp_path / "n.txt"), f"{n} 1-20@:message/20")

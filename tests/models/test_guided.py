@@ -22,7 +22,7 @@ from agent_cli.models.base import (
     ToolCallStart,
     ToolSpec,
 )
-from agent_cli.models.guided import ANSWER, StepReader, as_steps, possible_steps, step_schema
+from agent_cli.models.guided import ANSWER, StepReader, as_steps, possible_steps, seen_files, step_schema
 from tests.support.model_server import ModelServer, Received, Reply
 from tests.support.program import agent
 
@@ -40,6 +40,8 @@ TOOLS = (
     spec("Edit", "file_path", "old_string", "new_string"),
 )  # fmt: skip
 EVERY = ["Read", "Grep", "Bash", "Edit"]
+# Before the model has seen a file that it could edit.
+LOOKS = EVERY[:3]
 READ, GREP, RUN = ("Read", {"file_path": "a.py"}), ("Grep", {"pattern": "x"}), ("Bash", {"command": "pytest"})
 EDIT = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"})
 
@@ -55,7 +57,9 @@ def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int]
 @pytest.mark.parametrize(
     ("messages", "steps"),
     [
-        (after("Fix it."), EVERY),
+        (after("Fix it."), LOOKS),
+        (after("Fix it.", GREP), [*LOOKS, ANSWER]),
+        (after("Fix it.", READ, failed=frozenset({0})), [*LOOKS, ANSWER]),
         (after("Fix it.", READ), [*EVERY, ANSWER]),
         (after("Fix it.", READ, EDIT), EVERY),
         (after("Fix it.", READ, EDIT, READ), EVERY),
@@ -84,6 +88,24 @@ def test_a_required_call_is_no_answer_and_a_forbidden_one_is_only_that() -> None
     messages = after("Fix it.", READ)
     assert possible_steps(Request("m", "", messages, TOOLS, tool_choice="required")) == EVERY
     assert possible_steps(Request("m", "", messages, TOOLS, tool_choice="none")) == [ANSWER]
+
+
+def test_only_files_that_the_model_has_seen_can_be_edited() -> None:
+    messages: list[Message] = [UserMessage('Fix it.\n\n<file path="note.md">\nx\n</file>')]
+    for number, (name, arguments, result) in enumerate([
+        ("Grep", {"pattern": "x"}, "src/a.py:4: x = 1\nsrc/b.py-5- y\n[1 more line; continue with offset=2]"),
+        ("Grep", {"pattern": "x", "path": "c.py"}, "7:x"),
+        ("Read", {"file_path": "d.py"}, "x"),
+        ("Bash", {"command": "python3 x.py; cat e.py"}, "x\n[exit code 0]"),
+        ("Write", {"file_path": "f.py", "content": "x"}, "Created f.py"),
+    ]):  # fmt: skip
+        messages.append(AssistantMessage((ToolCall(f"c{number}", name, arguments),)))
+        messages.append(ToolMessage(f"c{number}", name, result))
+    files = seen_files(messages)
+    assert files == ["note.md", "src/a.py", "src/b.py", "c.py", "d.py", "e.py", "f.py"]
+    schema = step_schema("Edit", TOOLS, files)
+    assert schema["properties"]["file_path"] == {"enum": files}
+    assert step_schema("Read", TOOLS, files)["properties"]["file_path"] == {"type": "string"}
 
 
 def test_the_schema_of_a_step_has_a_thought_the_tool_and_what_it_needs() -> None:

@@ -110,6 +110,18 @@ def test_the_state_of_the_repository(work: Path) -> None:
     assert "commands run in bash" in text and f"You work in {work}." in text and "The workspace is" not in text
 
 
+def test_the_default_branch_and_the_virtual_environment_are_named(work: Path) -> None:
+    repository(work)
+    git(work, "update-ref", "refs/remotes/origin/main", "HEAD")
+    git(work, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+    [on_it] = requests(work, [["-p", "hi"]])
+    git(work, "checkout", "-qb", "topic")
+    [beside] = requests(work, [["-p", "hi"]], VIRTUAL_ENV="/x/venv")
+    assert "on main. When" in system(on_it) and "virtual" not in system(on_it).partition("# Environment")[2]
+    assert "The git repository is on topic (its default branch is main). When" in system(beside)
+    assert "; commands run in bash, with the virtual environment /x/venv.\n" in system(beside)
+
+
 def test_the_model_knows_that_commands_in_the_sandbox_need_no_approval(work: Path) -> None:
     runs = [["-p", "--settings", f"sandbox.auto_allow = {value}", "hi"] for value in ("true", "false")]
     with_it, without = (system(body) for body in requests(work, runs, AGENT_SANDBOX_MODE=""))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_tools.base import Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.fs.read_state import call_source
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 
@@ -22,6 +23,7 @@ class Bench:
         self.ctx = ToolContext(Workspace(root), env=dict(os.environ))
         self.root = self.ctx.workspace.root
         self.progress: list[str] = []
+        self.calls = 0
 
     def args(self, name: str, arguments: dict[str, Any]) -> Any:
         return TOOLS[name].read(arguments)
@@ -30,6 +32,8 @@ class Bench:
         args = self.args(name, arguments)
         TOOLS[name].effects(args, self.ctx)
         assert "\n" not in TOOLS[name].summary(args, self.ctx)
+        self.calls += 1
+        self.ctx.source = call_source(name, str(self.calls))
         outcome = TOOLS[name].run(args, self.ctx)
         self.progress = []
         if isinstance(outcome, ToolResult):

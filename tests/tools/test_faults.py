@@ -183,7 +183,8 @@ TABLE: FaultTable = {
     }),
     "changed since it was read": (changed, {
         "Read": "ok:1\told, and theirs", "Write": "x changed since it was last read",
-        EDITS: "ok:[x has changed since you last saw it (+1 -1)", "NotebookEdit": "x is not a notebook", "Grep": "ok:x",
+        EDITS: "ok:[x has changed since you last saw it with Read (+1 -1)", "NotebookEdit": "x is not a notebook",
+        "Grep": "ok:x",
         "NotebookRead": "x is not a notebook", FOLDERS: "x is a file", "Bash": "ok:16\n",
     }),
 }  # fmt: skip

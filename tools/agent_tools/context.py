@@ -117,7 +117,8 @@ class ToolContext:
     input_modalities: media that the model accepts besides text.
     result_limits: how much of a result the model is shown.
 
-    seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
+    seen: for each file that the model has read or written, what it knows of it (`read_state.KnownVersion.mark`).
+    source: the call that runs, as of `read_state.call_source`; "" for none.
     plan: the current todo list.
     nested_memory: memory files of the folders that were touched.
     mentioned: block of a file in a prompt that mentions it, to the file's path and its mark for `seen`.
@@ -158,6 +159,7 @@ class ToolContext:
         self.input_modalities = input_modalities
         self.result_limits = result_limits
         self.seen: dict[str, str] = {}
+        self.source = ""
         self.plan: tuple[TodoItem, ...] = ()
         self.nested_memory: FolderMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}

@@ -385,7 +385,7 @@ class Conversation:
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.deps.context.plan, self.deps.context.seen = self.plans[-1][1] if self.plans else (), {}
-        read_state.forget_shown(self.deps.context)
+        read_state.forget_hidden(self.deps.context, ())
         if self.deps.context.nested_memory is not None:
             # Memory files announced in the dropped part are announced again when they apply again.
             self.deps.context.nested_memory = self.deps.context.nested_memory.nested()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.config.prompts import git_head
+from agent_cli.config.prompts import default_branch, git_head
 from agent_cli.kernel.modes import Mode
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -277,7 +277,9 @@ class RepositoryState:
         branch = git_head(self._root)[0]
         if not (self._root / ".git").exists():
             return _NO_REPOSITORY
-        first = f"The git repository is on {branch}" if branch else "There is a git repository"
+        default = default_branch(self._root)
+        beside = f" (its default branch is {default})" if default not in ("", branch) else ""
+        first = f"The git repository is on {branch}{beside}" if branch else "There is a git repository"
         if not self._running:
             return f"{first}."
         try:

@@ -34,6 +34,7 @@ from agent_cli.kernel.messages import ToolCall, ToolMessage
 from agent_cli.kernel.results import Action, Denial, Suspended
 from agent_tools.base import AskModel, AskUser, Effect, Progress, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
+from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ResultSize
 from agent_tools.shell.state import carried_state
@@ -66,6 +67,7 @@ def execute_call(
     call, context = item.call, turn.deps.context
     started = turn.deps.clock()
     seen, plan, shell = dict(context.seen), context.plan, carried_state(context)
+    context.source = read_state.call_source(item.tool.name, call.id)
     before = prefetched.signature if prefetched else turn.repeats.signature(item)
     interrupted = cancelled = False
     held = turn.deps.state.held.get(call.id)
@@ -98,6 +100,7 @@ def execute_call(
         note += more
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
+    context.source = ""
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
     moved = now if (now := carried_state(context)) != shell else None
     yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
@@ -243,6 +246,7 @@ class PrefetchedCall:
         self.signature = signature
         self._shared = context
         self._context = context.for_call()
+        self._context.source = read_state.call_source(item.tool.name, item.call.id)
         self._forget = context.cancel.on_cancel(lambda: self._context.cancel.cancel(context.cancel.reason))
         self._before = dict(context.seen)
         self._context.seen = dict(context.seen)
@@ -299,8 +303,7 @@ class PrefetchedCall:
             assert self._end is not None
             return self._end
         finally:
-            learned = {p: mark for p, mark in self._context.seen.items() if self._before.get(p) != mark}
-            self._shared.seen.update(learned)
+            read_state.add_learned(self._shared, self._before, self._context)
 
     def _new_steps(self) -> Generator[Progress, None, None]:
         while self._steps:

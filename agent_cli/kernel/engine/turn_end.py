@@ -223,7 +223,7 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
 # Words for a failure, for what only sounds like one, for one that is over, and for one that is not.
 _FAILURE = (
     r"(?i)\bfail|\berrors?\b|\bbroken\b|\bbreaks\b|\bred\b|\bunsuccessful|\bcrash|\btime[sd]? out\b|\bcomplain"
-    r"|\b(?:do|does|did|not|never|cannot|can['\u2019]t|could(?:n['\u2019]t)?)\b.{0,20}\b(?:pass|build|compile)\b"
+    r"|\b(?:do|does|did|not|never|cannot|can['\u2019]t|could(?:n['\u2019]t)?)\b.{0,20}\b(?:pass(?:es|ed|ing)?|build|compile)\b"
     r"|\b(?:do|does|did)n['\u2019]t (?:pass|build|compile)\b|\bnot (?:green|passing)\b"
     r"|\b(?:exit(?:ed|s)?|return(?:ed|s)?)(?: with)?(?: (?:code|status))? [1-9]|\breports? [1-9]\d* "
     # In German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese, Japanese and Korean.
@@ -246,6 +246,7 @@ _REMAINS = (
     r"(?i)\b(?:still|except|but|however|remain\w*|unrelated|pre-?existing|expected|cannot|can['\u2019]t"
     r"|could(?: not|n['\u2019]t))\b"
 )
+_PASSES = r"(?i)\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|works?|green)\b"
 _NAMED_FAILURE = r"(?m)(?:\bFAILED|\bFAIL:?|\bERROR:?|\bnot ok \d+ -|[\u2715\u2717\u00d7])\s+(\S{4,})"
 WHOLE_ANSWER = "Then give your whole answer again: only your last message is shown."
 
@@ -292,7 +293,8 @@ def names_failure(answer: str, history: Iterable[Message]) -> bool:
     results = [m.text for m in history if isinstance(m, ToolMessage)][-3:]
     failed = {name.rpartition("::")[2].rstrip(":,") for text in results for name in re.findall(_NAMED_FAILURE, text)}
     for sentence in re.split(r"(?<=[.!?\u3002;])\s+|\n", answer):
-        says = re.search(_FAILURE, re.sub(_NO_FAILURE, " ", sentence)) or any(name in sentence for name in failed)
+        named = any(name in sentence for name in failed) and not re.search(_PASSES, sentence)
+        says = named or re.search(_FAILURE, re.sub(_NO_FAILURE, " ", sentence))
         if says and (not re.search(_OVER, sentence) or re.search(_REMAINS, sentence)):
             return True
     return False

@@ -103,8 +103,10 @@ def environment_block(facts: PromptFacts, settings: Settings) -> str:
     if facts.small:
         return "\n".join([*lines, f"Today is {time.strftime('%Y-%m-%d')}."])
     sandbox = describe_sandbox(settings.sandbox, system.sysname, bubblewrap=_has_bubblewrap(run_env.env))
+    active = run_env.env.get("VIRTUAL_ENV", "")
+    venv = f", with the virtual environment {active}" if active.isprintable() and 0 < len(active) <= 250 else ""
     lines += [
-        f"The system is {system.sysname} {system.release.partition('-')[0]}; commands run in bash.",
+        f"The system is {system.sysname} {system.release.partition('-')[0]}; commands run in bash{venv}.",
         f"Today is {time.strftime('%Y-%m-%d')}.",
         f"The model is {facts.model}.",
         f"{MODE_AT_START}{describe_mode(mode, answered=facts.answered)}.",
@@ -123,9 +125,7 @@ def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> 
             system, f"there is none for {system}"
         )
         return f"off, as {missing}; commands have the user's rights"
-    network = (
-        "with a network" if box.network else "a network only for approved commands that need it, and allowed hosts"
-    )
+    network = "they have a network" if box.network else "no network, except to allowed hosts or for approved commands"
     if not (system == "Linux" and bubblewrap):
         return f"on; commands write only to the workspace and $TMPDIR; {network}"
     asked = {
@@ -133,7 +133,7 @@ def describe_sandbox(box: SandboxSettings, system: str, *, bubblewrap: bool) -> 
         "read-only": "; without approval, a command that may do more than read first runs in a read-only sandbox",
     }.get(box.auto_allow, "")
     return (
-        "on; commands write only to the workspace, cache folders and /tmp, where what was there before is read-only; "
+        "on; commands write only to the workspace, cache folders and /tmp (files that were there before: read-only); "
         f"{network}{asked}"
     )
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from agent_cli.kernel.events import FilesSeen, ToolFinished
+from agent_cli.knowledge.template import with_files
 from agent_tools.base import ToolError
 from agent_tools.fs import read_state
+from agent_tools.record import from_json, to_json
 from agent_tools.sandbox.conditions import SandboxLimits
 from tests.support.sandboxes import SandboxedBench
 from tests.support.scripts import call
@@ -34,8 +36,14 @@ LOOKS: dict[str, tuple[Look, str]] = {
     "grep": (lambda bench, run: run("grep -n 'line 7' a.txt"), "found"),
     "wc": (lambda bench, run: run("wc a.txt"), "nothing"),
     "Write": (lambda bench, run: bench("Write", file_path="b.txt", content=LINES), "another file"),
+    "an attachment": (lambda bench, run: mention(bench, "@a.txt"), "all"),
+    "an attached part": (lambda bench, run: mention(bench, "@a.txt:5-9"), "lines"),
     "a patch": (lambda bench, run: bench("apply_patch", patch=patch("line 9", "line 9 ")), "lines"),
 }  # fmt: skip
+
+
+def mention(bench: Bench, text: str) -> None:
+    bench.ctx.mark_mentions_read(with_files(text, bench.ctx))
 
 
 def patch(old: str, new: str) -> str:
@@ -51,6 +59,7 @@ def edit(old: str, new: str) -> dict[str, dict[str, Any]]:
     }
 
 
+SEEN_WITH = {"a part by Read": "Read", "cat": "Bash", "sed": "Bash", "a patch": "apply_patch", "Read": "Read"}
 EDITORS = tuple(edit("", ""))
 
 
@@ -80,7 +89,8 @@ def test_was_it_seen(place: tuple[Bench, Callable[..., str]], look: str) -> None
         assert "a.txt" in bench.fails("Write", file_path="a.txt", content="x\n")
     for old, tool in zip(("line 7", "seven", "eight"), EDITORS, strict=True):
         new = {"line 7": "seven", "seven": "eight", "eight": "nine"}[old]
-        assert "It now reads:" in bench(tool, **edit(old, new)[tool]).text
+        said = bench(tool, **edit(old, new)[tool]).text
+        assert "It now reads:" in said and (tool == "MultiEdit" or said.startswith("Edited a.txt (+1 -1). "))
     if known == "all":
         bench("Write", file_path="a.txt", content="x\n")
 
@@ -93,8 +103,10 @@ def test_did_it_change_since(place: tuple[Bench, Callable[..., str]], look: str,
     LOOKS[look][0](bench, run)
     path = bench.root / "a.txt"
     path.write_text(path.read_text().replace("line 20\n", "twenty\n"))
+    by = f" with {SEEN_WITH[look]}" if look in SEEN_WITH else ""
     told = (
-        "[a.txt has changed since you last saw it (+1 -1), by the user, a formatter or a command:]\n@@ -17,7 +17,7 @@"
+        f"[a.txt has changed since you last saw it{by} (+1 -1), by the user, a formatter or a command:]\n"
+        "@@ -17,7 +17,7 @@"
     )
     if tool == "Write":
         said = bench.fails("Write", file_path="a.txt", content="x\n")
@@ -110,6 +122,56 @@ def test_did_it_change_since(place: tuple[Bench, Callable[..., str]], look: str,
     assert "not found" in said and "-line 7\n+sieben" in said
     assert "sieben\n" in path.read_text()
     assert "since you last saw" not in bench(tool, **edit("sieben", "seven")[tool]).text
+
+
+@pytest.mark.parametrize("look", [name for name, (_, known) in LOOKS.items() if known in ("all", "lines")])
+def test_was_it_seen_once_the_results_are_gone(place: tuple[Bench, Callable[..., str]], look: str) -> None:
+    """As after clearing and compaction: a part may be edited, the whole not replaced before it is read again."""
+    bench, run = place
+    LOOKS[look][0](bench, run)
+    read_state.forget_hidden(bench.ctx, ())
+    said = bench.fails("Write", file_path="a.txt", content="x\n")
+    assert "are no longer in the conversation" in said or "were not shown" in said
+    for old, new, tool in zip(("line 7", "seven", "eight"), ("seven", "eight", "nine"), EDITORS, strict=True):
+        bench(tool, **edit(old, new)[tool])
+    bench("Read", file_path="a.txt")
+    bench("Write", file_path="a.txt", content="x\n")
+
+
+@pytest.mark.parametrize("look", [name for name, (_, known) in LOOKS.items() if known in ("all", "lines")])
+def test_was_it_seen_in_a_resumed_session(place: tuple[Bench, Callable[..., str]], look: str) -> None:
+    bench, run = place
+    LOOKS[look][0](bench, run)
+    again = Bench(bench.root)
+    again.ctx.seen |= from_json(FilesSeen, to_json(FilesSeen(bench.ctx.seen))).seen
+    if LOOKS[look][1] == "lines":
+        assert "were not shown" in again.fails("Write", file_path="a.txt", content="x\n")
+    again("Edit", **edit("line 7", "seven")["Edit"])
+    if LOOKS[look][1] == "all":
+        again("Write", file_path="a.txt", content="x\n")
+
+
+def test_where_is_this_path(place: tuple[Bench, Callable[..., str]], tmp_name: str) -> None:
+    """In /tmp, which a sandbox shares with the tools for files; beside the folder of a `cd`; and by a link."""
+    bench, run = place
+    bench("Write", file_path=f"{tmp_name}/a.txt", content=LINES)
+    assert "line 7" in run(f"cat {tmp_name}/a.txt")
+    for old, new, tool in zip(("line 7", "seven", "eight"), ("seven", "eight", "nine"), EDITORS, strict=True):
+        named = json.dumps(edit(old, new)[tool]).replace("a.txt", f"{tmp_name}/a.txt")
+        bench(tool, **json.loads(named))
+        assert f"{new}\n" in run(f"cat {tmp_name}/a.txt")
+    run(f"echo made > {tmp_name}/b.txt; cd {tmp_name}")
+    for tool, args in [
+        ("Read", {"file_path": "b.txt"}),
+        ("Read", {"file_path": f"{tmp_name}/b.txt"}),
+        ("Grep", {"pattern": "made", "path": ".", "output_mode": "content"}),
+    ]:
+        assert "made" in bench(tool, **args).text
+    for tool, args in [("Glob", {"pattern": "*.txt", "path": tmp_name}), ("LS", {"path": tmp_name})]:
+        assert "b.txt" in bench(tool, **args).text
+    (bench.root / "link.txt").symlink_to("a.txt")
+    bench("Read", file_path=str(bench.root / "link.txt"))
+    bench("Write", file_path=str(bench.root / "a.txt"), content="x\n")
 
 
 def test_a_difference_too_long_to_show_is_no_reading(bench: Bench) -> None:
@@ -142,7 +204,7 @@ def test_a_cell_that_others_left_alone_is_edited_in_a_notebook_that_changed(benc
         bench("NotebookEdit", notebook_path="n.ipynb", cell_id="c", new_source="drei")
     path.write_text(path.read_text().replace('"2"', '"two"'))
     told = bench("NotebookEdit", notebook_path="n.ipynb", cell_id="a", new_source="one").text
-    assert "[n.ipynb has changed since you last saw it (+1 -1)" in told and '+   "source": "two"' in told
+    assert "[n.ipynb has changed since you last saw it with Read (+1 -1)" in told and '+   "source": "two"' in told
     again = bench("NotebookEdit", notebook_path="n.ipynb", cell_id="b", new_source="zwei").text
     assert "since you last saw" not in again, "the difference was told"
     assert [cell["source"] for cell in json.loads(path.read_text())["cells"]][:2] == ["one", "zwei"]
@@ -228,7 +290,8 @@ def test_what_a_refusal_told_counts_from_the_next_answer_on(root: Path) -> None:
     assert all("Line 7 is new to you." in text and "-line 7\n+seven" in text for text in said[:2])
     assert said[2] == "Wrote a.txt (+1 -30)."
     [seen] = [event.seen for event in world.of(FilesSeen)]
-    assert seen[str(root / "a.txt")] == read_state.fingerprint(LINES.replace("line 7", "seven").encode())
+    version = read_state.fingerprint(LINES.replace("line 7", "seven").encode())
+    assert seen[str(root / "a.txt")] == f"{version} 1-6@Read:call-1-1,7-7@Write:call-2-2,8-30@Read:call-1-1/30"
     assert world.names.index("FilesSeen") < world.events.index(world.of(ToolFinished)[-1])
 
 

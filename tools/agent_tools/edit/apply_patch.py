@@ -118,7 +118,8 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
         ctx.cancel.check()
         edit_change.make_all(changes, ctx)
         final, report = yield from formatters.after_edit([change for _, change in changes], ctx)
-        lines = [" ".join([f"Changed {counted(len(final), 'file')}.", *notes])]
+        head = [f"Changed {len(final)} files."] if final[1:] else []
+        lines = [" ".join([*head, *notes])] if head or notes else []
         for now in final:
             diff, name = now.diff(ctx), ctx.workspace.spell(now.path)
             if now.after is None:

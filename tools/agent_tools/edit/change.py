@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit
 
 # Of the lines that were not shown, in an error.
 _MAX_RANGES = 10
+_SINGULAR = {"were": "was", "are": "is"}
 
 
 class Change(Value):
@@ -95,11 +97,12 @@ class FileToChange(Value):
         if self.sight is None or not self.sight.read or self.sight.current:
             return "", False
         name = ctx.workspace.spell(self.path)
+        by = f" with {' and '.join(self.sight.by)}" if self.sight.by else ""
         if self.sight.known is None:
             rest = "the difference is not known. Read it before you rely on the rest"
-            return f"[{name} has changed since you last saw it; {rest}.]", False
+            return f"[{name} has changed since you last saw it{by}; {rest}.]", False
         lines, counts, whole = short_patch(self.sight.known, self.text.content)
-        head = f"[{name} has changed since you last saw it ({counts}), by the user, a formatter or a command:]"
+        head = f"[{name} has changed since you last saw it{by} ({counts}), by the user, a formatter or a command:]"
         return "\n".join([head, *lines]), whole
 
 
@@ -191,8 +194,12 @@ def _unseen_lines_error(name: str, text: TextFile, sight: read_state.Sight, ctx:
             f"this call would replace the whole of {name}. Print what is missing{edit}. To replace it anyway, "
             "delete it first."
         )
+    state = "were not shown"
+    if sight.gone_by and sight.never != sight.unseen:
+        gone = f"are no longer in the conversation (last seen with {' and '.join(sight.gone_by)})"
+        state = f"were not shown or {gone}" if sight.never else gone
     return ToolError(
-        f"{name} has {counted(sight.total, 'line')}, and {_describe_lines(sight.unseen, 'were not shown')}: this call "
+        f"{name} has {counted(sight.total, 'line')}, and {_describe_lines(sight.unseen, state)}: this call "
         f"would replace the whole file. Read these lines first{edit}."
     )
 
@@ -205,7 +212,7 @@ def _describe_lines(ranges: read_state.Ranges, state: str = "") -> str:
     one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     text = f"{'line' if one else 'lines'} {', '.join(shown[:-1])}{' and ' if shown[1:] else ''}{shown[-1]}"
     if state:
-        return f"{text} {state.replace('were', 'was') if one else state}"
+        return f"{text} {re.sub('^were|^are', lambda plural: _SINGULAR[plural[0]], state) if one else state}"
     return f"{text.capitalize()} {'is' if one else 'are'}"
 
 

@@ -1,4 +1,4 @@
-"""What the model has seen of each file: which lines of which version, and what searches and commands showed of it.
+"""What the model has seen of each file: which lines of which version, by which call.
 
 Every tool that shows or changes a file notes it here, and every tool that changes one asks here. `ToolContext.seen` has
 a mark for each file that was read or written, which the session log stores; the rest is known in this process only.
@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -34,10 +34,30 @@ _MAX_CHECKED_FILES, _MAX_CHECKED_BYTES = 300, 10_000_000
 # Seconds by which the clock of a file system may lag.
 CLOCK_TOLERANCE_SECONDS = 0.02
 
-_MARK = r"(\S+) ((?:\d+-\d+,?)*)/(\d+)"
+_PART = r"(\d+)-(\d+)(?:@([^\s,/@]*))?"
+_MARK = rf"(\S+) ((?:{_PART},?)*)/(\d+)"
 
 # Pairs of first and last line, counted from 1, in order.
 Ranges = tuple[tuple[int, int], ...]
+# The same, each with the source of what the model has of it, as of `call_source`; "" if that is not known.
+Lines = tuple[tuple[int, int, str], ...]
+# Sources that are not calls: a user message with the text of a file, and the head of a compacted conversation.
+MENTION, HEAD = ":message", ":summary"
+
+
+def call_source(tool: str, call_id: str) -> str:
+    """Return the source of what a call shows or writes."""
+    return f"{tool}:{call_id}".translate(_UNMARKED)
+
+
+def is_visible(source: str, visible: Collection[str]) -> bool:
+    """Return True if a source is one of these; the names of tools are not compared."""
+    return source.partition(":")[2] in visible
+
+
+_UNMARKED = {ord(char): "_" for char in " \t\r\n,/@"}
+# What is left of the source of lines that the model no longer has: "Read gone".
+_GONE = "!"
 
 
 class KnownVersion(Value):
@@ -45,31 +65,45 @@ class KnownVersion(Value):
 
     version: the `fingerprint` of its bytes.
     lines: the lines seen; None for all of them.
-    total: number of its lines, if not all were seen; 0 if unknown.
+    total: number of its lines; 0 if unknown.
     """
 
     version: str
-    lines: Ranges | None = None
+    lines: Lines | None = None
     total: int = 0
 
     @classmethod
     def from_mark(cls, mark: str) -> KnownVersion:
-        """Read a mark of the session log: "HASH", or "HASH 1-20,30-40/5000" if only these lines were seen."""
+        """Read a mark of the session log: "HASH", or "HASH 1-20@Read:call_1,30-40/5000" if only these were seen."""
         found = re.fullmatch(_MARK, mark)
         if found is None:
             return cls(mark)
-        pairs = (part.partition("-") for part in filter(None, found[2].split(",")))
-        return cls(found[1], tuple((int(first), int(last)) for first, _, last in pairs), int(found[3]))
+        parts = re.findall(_PART, found[2])
+        return cls(found[1], tuple((int(first), int(last), source) for first, last, source in parts), int(found[6]))
+
+    @property
+    def held(self) -> Ranges:
+        """The lines that the model still has; all of them if `lines` is None."""
+        return _merge((a, b) for a, b, source in self.seen(self.total) if not source.startswith(_GONE))
 
     def mark(self) -> str:
         """Return the form for the session log."""
         if self.lines is None:
             return self.version
-        return f"{self.version} {','.join(f'{first}-{last}' for first, last in self.lines)}/{self.total}"
+        parts = (f"{first}-{last}{source and f'@{source}'}" for first, last, source in self.lines)
+        return f"{self.version} {','.join(parts)}/{self.total}"
 
-    def seen(self, total: int) -> Ranges:
-        """Return the lines seen of a version with this number of lines."""
-        return ((1, total),) if self.lines is None else self.lines
+    def seen(self, total: int) -> Lines:
+        """Return the lines seen of a version with this number of lines, and those that the model no longer has."""
+        return ((1, total, ""),) if self.lines is None else self.lines
+
+    def without_hidden(self, visible: Collection[str]) -> KnownVersion:
+        """Return what the model still has if it is shown only these sources."""
+        lines = (
+            (a, b, s if is_visible(s, visible) else _GONE + s.strip(_GONE).partition(":")[0])
+            for a, b, s in self.lines or ()
+        )
+        return KnownVersion(self.version, _joined(lines), self.total)
 
 
 class Sight(Value):
@@ -77,9 +111,12 @@ class Sight(Value):
 
     read: it has read or written the file, perhaps in an earlier version.
     current: the version it knows is the current one.
-    unseen: the lines of the current version that it has not seen.
+    unseen: the lines of the current version that it has not seen, or no longer has.
     total: number of lines.
     known: the text of the version it knows, if that is another one and is kept here.
+    by: the tools by which it has seen the file.
+    never: those of `unseen` that were never shown.
+    gone_by: the tools that showed the others, which are no longer in the conversation.
     """
 
     read: bool
@@ -87,6 +124,9 @@ class Sight(Value):
     unseen: Ranges
     total: int
     known: str | None = None
+    by: tuple[str, ...] = ()
+    never: Ranges = ()
+    gone_by: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -95,18 +135,24 @@ class Sight(Value):
 
 
 class ShownResult(Value):
-    """A result as the model read it. about: the command or path that it is of; began: when the files were as shown."""
+    """A result as the model read it.
+
+    about: the command or path that it is of.
+    began: when the files were as shown.
+    source: the call that it is of.
+    """
 
     text: str
     about: str
     began: float
+    source: str
 
 
 class ReadState(ToolState):
     """What the model was shown in this process.
 
     results: the latest results of searches and commands.
-    searched: lines that searches showed of a file, each with the time at which the search began.
+    searched: lines that searches showed of a file, each with the time at which the search began, and its source.
     before: the marks of files that calls of the current answer showed, as they were before it; "" for none. None if
         calls do not come in answers.
     answered: when that answer's calls began.
@@ -115,7 +161,7 @@ class ReadState(ToolState):
 
     def __init__(self) -> None:
         self.results: deque[ShownResult] = deque(maxlen=_MAX_RESULTS)
-        self.searched: dict[str, list[tuple[float, Ranges]]] = {}
+        self.searched: dict[str, list[tuple[float, Ranges, str]]] = {}
         self.before: dict[str, str] | None = None
         self.answered = math.inf
         self.told: dict[str, str] = {}
@@ -174,18 +220,26 @@ def note_read(path: Path, data: bytes, ctx: ToolContext, lines: Ranges | None = 
 
 
 def mark_of(
-    path: Path, data: bytes, content: str, ctx: ToolContext, lines: Ranges | None, mark: str | None = None
+    path: Path,
+    data: bytes,
+    content: str,
+    ctx: ToolContext,
+    lines: Ranges | None,
+    mark: str | None = None,
+    source: str = "",
 ) -> str:
     """Return the mark of a file of which the model will have seen these lines, or all, beside those seen before.
 
     mark: its mark before; by default the one that it has.
+    source: what shows it; by default the call that runs.
     """
     state = ctx.owner.state(ReadState)
     version = state.version_of(data)
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark)
     before = _carried(path, version, content, known, state)
     state.remember(str(path), version, content)
-    return _known(version, None if lines is None else (*before, *lines), count_lines(content)).mark()
+    total = count_lines(content)
+    return _known(version, _add(before, ((1, total),) if lines is None else lines, source or ctx.source), total).mark()
 
 
 def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_once: bool = False) -> str:
@@ -200,7 +254,7 @@ def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_onc
         return ""
     changes, new = diff.changed_lines(there, content)
     total = count_lines(there)
-    lines = (*_moved(known.seen(total), changes, total), *((n + 1, n + 1) for n in new))
+    lines = _add(_moved(known.seen(total), changes, total), [(n + 1, n + 1) for n in new], ctx.source)
     state.remember(str(path), version, content)
     mark = _known(version, lines, count_lines(content)).mark()
     if at_once or state.before is None:
@@ -223,8 +277,8 @@ def note_view(path: Path, data: bytes, ctx: ToolContext, first: int, count: int,
     version = state.version_of(data)
     if (text := decode_text(data)) is not None:
         state.remember(str(path), version, text.content)
-    before = known if known is not None and known.version == version else KnownVersion(version, (), total)
-    lines = None if before.lines is None else (*before.lines, (first, first + count - 1))
+    before = known.lines if known is not None and known.version == version else ()
+    lines = None if before is None else _add(before, [(first, first + count - 1)], ctx.source)
     ctx.seen[str(path)] = _known(version, lines, total).mark()
 
 
@@ -251,19 +305,33 @@ def note_change(
     state.remember(str(path), version, text.content if text else texts[1])
     if known is None or before is None or known.version != state.version_of(before):
         known = KnownVersion("", (), count_lines(texts[0]))
-    if before is None or written == "all" or (written != "nothing" and known.lines is None):
-        ctx.seen[str(path)] = version
-        return
-    total = count_lines(texts[0])
-    if written == "cell" or (known.lines is not None and known.total != total):
+    total, now = count_lines(texts[0]), count_lines(texts[1])
+    if before is None or written == "all":
+        known = _known(version, ((1, now, ctx.source),), now)
+    elif written == "cell" or (known.lines is not None and known.total != total):
         # The lines of another form of the file.
-        ctx.seen[str(path)] = known.replace(version=version).mark()
+        known = known.replace(version=version)
     else:
         changes, new = diff.changed_lines(*texts)
         # Of a long line, an edit has only a part.
-        own = [(n + 1, n + 1) for n, line in new.items() if written == "changes" and len(line) <= MAX_LINE_CHARS]
+        whole = not _missing(_held(known.seen(total)), total)
+        own = [(n + 1, n + 1) for n, line in new.items() if whole or len(line) <= MAX_LINE_CHARS]
         kept = _moved(known.seen(total), changes, total)
-        ctx.seen[str(path)] = _known(version, (*kept, *own), count_lines(texts[1])).mark()
+        known = _known(version, _add(kept, own if written == "changes" else (), ctx.source), now)
+    ctx.seen[str(path)] = known.mark()
+
+
+def add_learned(ctx: ToolContext, before: dict[str, str], call: ToolContext) -> None:
+    """Add what a call has shown that ran in another thread, beside others. before: the marks when it began."""
+    for path, mark in call.seen.items():
+        there = ctx.seen.get(path, mark)
+        if before.get(path) == mark:
+            continue
+        known, meanwhile = KnownVersion.from_mark(mark), KnownVersion.from_mark(there)
+        if meanwhile.version == known.version and meanwhile.lines is not None and known.lines is not None:
+            own = [(first, last) for first, last, source in known.lines if source == call.source]
+            known = known.replace(lines=_add(meanwhile.lines, own, call.source))
+        ctx.seen[path] = known.mark()
 
 
 def forget(path: Path, ctx: ToolContext) -> None:
@@ -277,14 +345,21 @@ def forget_lines(path: str, total: int, ctx: ToolContext) -> None:
         ctx.seen[path] = KnownVersion(KnownVersion.from_mark(mark).version, (), total).mark()
 
 
-def forget_shown(ctx: ToolContext, visible: Sequence[str] = ()) -> None:
-    """Note that the model no longer has what searches and commands showed, except in these results."""
-    state = ctx.owner.state(ReadState)
-    state.searched.clear()
-    state.told.clear()
-    kept = [result for result in state.results if any(result.text in text for text in visible)]
+def forget_hidden(ctx: ToolContext, visible: Collection[str], keep: Collection[str] = ()) -> dict[str, str]:
+    """Note that the model has only what these sources have shown it; return the marks that changed.
+
+    keep: files of which it has all that it has seen.
+    """
+    state, before = ctx.owner.state(ReadState), dict(ctx.seen)
+    for marks in (state.told, ctx.seen):
+        for path in marks.keys() - keep:
+            marks[path] = KnownVersion.from_mark(marks[path]).without_hidden(visible).mark()
+    for path, found in list(state.searched.items()):
+        state.searched[path] = [search for search in found if is_visible(search[-1], visible)]
+    kept = [result for result in state.results if is_visible(result.source, visible)]
     state.results.clear()
     state.results.extend(kept)
+    return {path: mark for path, mark in ctx.seen.items() if mark != before[path]}
 
 
 def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier: bool = False) -> Sight:
@@ -298,19 +373,23 @@ def look_up(path: Path, data: bytes, content: str, ctx: ToolContext, *, earlier:
     known = _known_version(path, ctx) if mark is None else KnownVersion.from_mark(mark) if mark else None
     searched = _searched(path, state, state.answered if earlier else None)
     if known is None:
-        return Sight(False, False, _missing(searched, total), total)
+        unseen = _missing(searched, total)
+        return Sight(False, False, unseen, total, never=unseen)
     current = known.version == version
-    if current and known.lines is None:
-        return Sight(True, True, (), total)
-    seen = (*_carried(path, version, content, known, state), *searched)
+    lines = _carried(path, version, content, known, state)
     total = (known.total if current else 0) or total
-    return Sight(True, current, _missing(seen, total), total, state.text_of(str(path), known, version))
+    unseen = _missing((*_held(lines), *searched), total)
+    never = _missing((*((first, last) for first, last, _ in lines), *searched), total)
+    gone = _tools(line for line in lines if line[2].startswith(_GONE))
+    return Sight(
+        True, current, unseen, total, state.text_of(str(path), known, version), _tools(known.lines or ()), never, gone
+    )
 
 
 def note_searched(path: Path, lines: Iterable[int], began: float, ctx: ToolContext) -> None:
     """Note the lines of a file that a search showed in full. began: when it began, in seconds since the epoch."""
     searched = ctx.owner.state(ReadState).searched
-    searched.setdefault(str(path), []).append((began, _merge((n, n) for n in lines)))
+    searched.setdefault(str(path), []).append((began, _merge((n, n) for n in lines), ctx.source))
     while len(searched) > _MAX_SEARCHED_FILES:
         del searched[next(iter(searched))]
 
@@ -318,7 +397,7 @@ def note_searched(path: Path, lines: Iterable[int], began: float, ctx: ToolConte
 def note_shown(text: str, about: str, began: float, ctx: ToolContext) -> None:
     """Note what a result showed. began: seconds since the epoch at which the call began."""
     if text:
-        ctx.owner.state(ReadState).results.append(ShownResult(text, about, began))
+        ctx.owner.state(ReadState).results.append(ShownResult(text, about, began, ctx.source))
 
 
 def note_printed(path: Path, data: bytes, output: str, ctx: ToolContext) -> None:
@@ -398,11 +477,8 @@ def _known_version(path: Path, ctx: ToolContext) -> KnownVersion | None:
     return None if mark is None else KnownVersion.from_mark(mark)
 
 
-def _known(version: str, lines: Iterable[tuple[int, int]] | None, total: int) -> KnownVersion:
-    merged = None if lines is None else _merge(lines)
-    if merged is None or not _missing(merged, total):
-        return KnownVersion(version)
-    return KnownVersion(version, merged, total)
+def _known(version: str, lines: Lines | None, total: int) -> KnownVersion:
+    return KnownVersion(version) if lines is None else KnownVersion(version, lines, total)
 
 
 def _keep_mark(path: Path, ctx: ToolContext) -> None:
@@ -411,7 +487,7 @@ def _keep_mark(path: Path, ctx: ToolContext) -> None:
         before.setdefault(str(path), ctx.seen.get(str(path), ""))
 
 
-def _carried(path: Path, version: str, content: str, known: KnownVersion | None, state: ReadState) -> Ranges:
+def _carried(path: Path, version: str, content: str, known: KnownVersion | None, state: ReadState) -> Lines:
     """Return the lines of the current version that the model has seen, in it or in the one it knows."""
     if known is None:
         return ()
@@ -427,29 +503,63 @@ def _carried(path: Path, version: str, content: str, known: KnownVersion | None,
 def _searched(path: Path, state: ReadState, until: float | None) -> Ranges:
     """Return the lines that searches showed of a file which has not changed since. until: only earlier searches."""
     found = state.searched.get(str(path), [])
-    found = [(began, lines) for began, lines in found if until is None or began < until]
-    return tuple(pair for began, lines in found if is_older(path, began) for pair in lines)
+    shown = [(began, lines) for began, lines, _ in found if until is None or began < until]
+    return tuple(pair for began, lines in shown if is_older(path, began) for pair in lines)
 
 
-def _moved(seen: Ranges, changes: Sequence[tuple[int, int, int, int]], total: int) -> Ranges:
+def _moved(seen: Lines, changes: Sequence[tuple[int, int, int, int]], total: int) -> Lines:
     """Return where the seen lines of an old text are in a new one. changes: as of `diff.changed_lines`."""
     ends = [*changes, (total, total, -1, -1)]
     found, at, shift = [], 0, 0
     for i1, i2, _, j2 in ends:
         # Lines at+1 to i1 are the same in both.
         found += [
-            (max(first, at + 1) + shift, min(last, i1) + shift)
-            for first, last in seen
+            (max(first, at + 1) + shift, min(last, i1) + shift, source)
+            for first, last, source in seen
             if max(first, at + 1) <= min(last, i1)
         ]
         at, shift = i2, j2 - i2
-    return _merge(found)
+    return _joined(found)
+
+
+def _add(seen: Lines, new: Iterable[tuple[int, int]], source: str) -> Lines:
+    """Return the lines seen before and those that a source has shown now, each with the latest source."""
+    merged = _merge(new)
+    kept = [
+        (max(first, a), min(last, b), there)
+        for a, b in _missing(merged, max((last for _, last, _ in seen), default=0))
+        for first, last, there in seen
+        if max(first, a) <= min(last, b)
+    ]
+    return _joined([*kept, *((first, last, source) for first, last in merged)])
+
+
+def _joined(lines: Iterable[tuple[int, int, str]]) -> Lines:
+    """Return lines in order, those that follow each other and are of the same source as one."""
+    found: list[tuple[int, int, str]] = []
+    for first, last, source in sorted(lines):
+        if found and first == found[-1][1] + 1 and source == found[-1][2]:
+            found[-1] = (found[-1][0], last, source)
+        else:
+            found.append((first, last, source))
+    return tuple(found)
+
+
+def _held(lines: Lines) -> Ranges:
+    """Return the lines that the model still has."""
+    return _merge((first, last) for first, last, source in lines if not source.startswith(_GONE))
+
+
+def _tools(lines: Iterable[tuple[int, int, str]]) -> tuple[str, ...]:
+    """Return the names of the tools that showed these lines."""
+    names = (source.removeprefix(_GONE).partition(":")[0] for *_, source in lines)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def _common_lines(printed: list[str], lines: list[str]) -> Ranges:
     """Return the lines of a file that a text has in the same order."""
     changes = diff.changed_ranges(printed, lines)
-    return _moved(((1, len(printed)),), changes, len(printed))
+    return _merge((first, last) for first, last, _ in _moved(((1, len(printed), ""),), changes, len(printed)))
 
 
 def _merge(lines: Iterable[tuple[int, int]]) -> Ranges:

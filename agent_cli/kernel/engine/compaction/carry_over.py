@@ -201,7 +201,7 @@ def build_carry_over(turn: Turn, border: int, room: int, files: int) -> CarryOve
     context = turn.deps.context
     before = context.seen
     # What the files carried over teach counts once the compaction is made.
-    context.seen = dict(before)
+    context.seen, context.source = dict(before), read_state.HEAD
     carried = _files(turn, gone, stay, files)
     for path, text in carried.items():
         # Files may contain untrusted text, and this is a user message: delimit it with an unpredictable mark.
@@ -210,7 +210,7 @@ def build_carry_over(turn: Turn, border: int, room: int, files: int) -> CarryOve
         texts.append(f"{begin}\n{text}\n----- end {mark} -----")
         labels.append(name)
     seen = {p: f for p, f in context.seen.items() if p in carried or before.get(p) != f}
-    context.seen = before
+    context.seen, context.source = before, ""
     return CarryOver(tuple(texts), tuple(labels), tuple(media), seen)
 
 
@@ -233,30 +233,18 @@ def visible_calls(turn: Turn) -> VisibleCalls:
 
 
 def forget_hidden_files(turn: Turn, before: VisibleCalls, event: Compacted) -> dict[str, str]:
-    """Note that the model no longer has the lines of files of which something is hidden from it now; return the marks.
+    """Note that the model no longer has what is hidden from it now; return the marks of files that changed by it.
 
     before: what it was shown until now. event: its head has the files of which it has the marks.
     """
     now, context = visible_calls(turn), turn.deps.context
-    cwd, traits_of = str(context.workspace.cwd), turn.deps.traits_of
-    texts = {m.call_id: m for m in turn.view if isinstance(m, ToolMessage) and not m.is_error}
-    whole = {
-        file_of(call, cwd, traits_of)
-        for call in now.calls.values()
-        if (result := texts.get(call.id)) is not None
-        and _shows_all(call, traits_of(call.name), more=MORE in result.text[-300:])
-    }
-    calls = {number: str(call.arguments) for number, call in (before.calls | now.calls).items()}
-    hidden = "\n".join(text for number, text in calls.items() if number not in now.calls)
-    shown = "\n".join(text for number, text in calls.items() if number in now.calls)
-    read_state.forget_shown(context, [m.text for m in turn.view if isinstance(m, ToolMessage)])
-    found = {}
-    for path in context.seen.keys() - event.seen.keys() - whole - now.mentioned:
-        name = repr(os.path.basename(path))[1:-1]
-        # A head replaces an earlier one, which had files, too.
-        if path in before.mentioned or name in hidden or (event.head and name not in shown):
-            read_state.forget_lines(path, 0, context)
-            found[path] = context.seen[path]
+    results = {m.call_id for m in turn.view if isinstance(m, ToolMessage)}
+    visible = {read_state.call_source("", number) for number in now.calls if number in results}
+    # A head replaces an earlier one, which had files, too.
+    visible |= set() if event.head else {read_state.HEAD}
+    visible |= {read_state.MENTION} if before.mentioned <= now.mentioned else set()
+    visible = {source.removeprefix(":") for source in visible}
+    found = read_state.forget_hidden(context, visible, now.mentioned)
     context.seen.update(event.seen)
     return found
 
