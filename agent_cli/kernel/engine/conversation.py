@@ -441,6 +441,10 @@ class Conversation:
         """Stop the running turn; safe from a signal handler or another thread."""
         self.deps.context.cancel.cancel()
 
+    def retry_now(self) -> None:
+        """Try the model again at once, if a failed call waits; safe from another thread."""
+        self.deps.context.cancel.skip_pause()
+
     def stop_subagent(self, call_id: str) -> bool:
         """Stop the sub-agent of a call, so that the turn continues without it; return False if there is none.
 

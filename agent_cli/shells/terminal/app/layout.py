@@ -110,14 +110,25 @@ _BLANK: Line = (("", ""),)
 
 
 def status_line(
-    doing: str, seconds: float, sent: int, received: int, width: int, *, stopping: bool = False, marker: str = "*"
+    doing: str,
+    seconds: float,
+    sent: int,
+    received: int,
+    width: int,
+    *,
+    stopping: bool = False,
+    waits: bool = False,
+    marker: str = "*",
 ) -> Line:
-    """Return the status: the activity, its duration, tokens sent and received, and how to stop it."""
+    """Return the status: the activity, its duration, tokens sent and received, and the keys.
+
+    waits: it waits to call the model again, which Enter does at once.
+    """
     what = one_line(doing or "working")
-    end = "stopping" if stopping else "esc to interrupt"
+    end = "stopping" if stopping else "enter to try now, esc to interrupt" if waits else "esc to interrupt"
     tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
     clock = short_duration(int(seconds))
-    short = end.removesuffix(" to interrupt")
+    short = "enter, esc" if waits and not stopping else end.removesuffix(" to interrupt")
     tails = [f" ({' · '.join(facts)})" for facts in ([clock, *tokens, end], [clock, end], [clock, short], [short])]
     # The activity takes precedence: the numbers go where it does not fit with them.
     wanted = cells(what) if cells(what) <= width - 2 - cells(tails[-1]) else MIN_ACTIVITY_CELLS
@@ -433,7 +444,8 @@ def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.view.turn_usage.input, transcript.received
     doing = transcript.status(live.seconds)
-    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, marker=str(live.marker))
+    waits, marker = transcript.waits_to_retry, str(live.marker)
+    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, waits=waits, marker=marker)
 
 
 def below_input(live: LiveScreen) -> list[Line]:
