@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.answering import answers, frames
 from benchmarks.configured import configured
 from benchmarks.deciding import decisions
 from benchmarks.extending import files
@@ -35,8 +36,8 @@ from benchmarks.working import results, stdin, step, stream
 
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
-    version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, sent, prefix, rounds,
-    search, bash, edit, decisions, files, hooked, configured, sessions, snapshots, serving,
+    version, hello, imports, prompt, step, stream, draw, keys, answers, frames, render, results, stdin, size, sent,
+    prefix, rounds, search, bash, edit, decisions, files, hooked, configured, sessions, snapshots, serving,
 )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def _typed(stage: Stage, count: int) -> tuple[list[float], float, float, float]:
             echoes.append(_shown(ear, key))
             if number % 50 == 49:
                 os.write(ear, b"\x15")
-            _swallow(ear, chance.uniform(0.005, 0.03))
+            swallow(ear, chance.uniform(0.005, 0.03))
         share = (_cpu(child.pid) - used) / (time.monotonic() - began)
         pressed = time.monotonic()
         os.write(ear, b"\x03")
@@ -92,20 +92,23 @@ def _shown(ear: int, key: bytes) -> float:
     seen = b""
     while (left := pressed + WAIT - time.monotonic()) > 0:
         if select.select([ear], [], [], left)[0]:
-            seen += _read(ear)
+            seen += read_terminal(ear)
             if key in re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", seen):
                 return time.monotonic() - pressed
     return WAIT
 
 
-def _swallow(ear: int, seconds: float) -> None:
-    end = time.monotonic() + seconds
+def swallow(ear: int, seconds: float) -> bytes:
+    """Return what is drawn within the time. Raises BenchmarkError."""
+    end, seen = time.monotonic() + seconds, b""
     while (left := end - time.monotonic()) > 0:
         if select.select([ear], [], [], left)[0]:
-            _read(ear)
+            seen += read_terminal(ear)
+    return seen
 
 
-def _read(ear: int) -> bytes:
+def read_terminal(ear: int) -> bytes:
+    """Return what is drawn next. Raises BenchmarkError."""
     try:
         return os.read(ear, 65_536)
     except OSError:

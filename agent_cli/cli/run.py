@@ -10,8 +10,11 @@ from typing import Any
 from agent_cli import (
     Approver,
     Asker,
+    Config,
     Defer,
     Event,
+    Layers,
+    RunEnvironment,
     Session,
     SessionNotFoundError,
     SessionStore,
@@ -103,7 +106,14 @@ def run_repl(options: RunOptions) -> int:
     """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
     run_env, config = find_environment(os.environ), session_config(options)
     layers = read_settings(config, run_env)
-    drawn = is_drawable(layers.settings(), os.environ, plain=options.plain)
+    if not is_drawable(layers.settings(), os.environ, plain=options.plain):
+        return _run_repl(options, config, run_env, layers, drawn=False)
+    # What is typed before the application reads is shown there.
+    with line_input.terminal_echo(on=False):
+        return _run_repl(options, config, run_env, layers, drawn=True)
+
+
+def _run_repl(options: RunOptions, config: Config, run_env: RunEnvironment, layers: Layers, *, drawn: bool) -> int:
     front_end = app_session.AppRepl if drawn else repl.Repl
     screen = repl.LineScreen(
         layers.settings(), run_env.home, plain=options.plain, verbose=options.verbose, worktree=options.worktree or ""

@@ -3,7 +3,7 @@
 A failed call is repeated only if the failure may be temporary, after a wait: the one that the provider asks for, or
 exponential backoff with full jitter, so that many clients do not return at once. Nothing in an answer takes effect
 before it is complete, so one that broke off is requested again, too, after a `Restarted` that voids what was passed on.
-Each retry is announced; a cancelled token ends the wait at once.
+Each retry is announced; a cancelled token ends the wait at once, and so does one that skips the pause.
 
 `ProtocolFallbackClient` is for an address that may speak either protocol, which the server's error shows: Chat
 Completions rejects newer models of OpenAI and names the Responses API; a server without a Responses API answers 404.
@@ -135,7 +135,7 @@ class RetryingClient:
         base: float = 1.0,
         cap: float = 30.0,
         random: Callable[[], float] = chance,
-        sleep: Callable[[CancelToken, float], bool] = CancelToken.wait,
+        sleep: Callable[[CancelToken, float], bool] = CancelToken.pause,
     ) -> None:
         self._client = client
         self._attempts = attempts

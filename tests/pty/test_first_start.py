@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import termios
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,26 @@ def test_what_is_reported_outside_of_a_session_is_wrapped_at_words(work: Path, a
     with Drawn(args, work, columns=47, rows=90) as screen:
         screen.until(lambda: text in " ".join(screen.text().split()))
         assert args != ["doctor"] or "\n" + " " * 21 + "(/" in screen.text()
+
+
+def test_what_is_typed_between_a_question_and_the_session_is_shown_in_the_line_only(work: Path) -> None:
+    (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    with Drawn([], work, ANTHROPIC_API_KEY="sk-ant-none") as screen:
+        screen.wait("Trust this folder?")
+        screen.rest()
+        screen.type("y")
+        screen.wait("? Trust this folder? → yes")
+        screen.type("fix it")
+        echoes: list[bool] = []
+
+        def is_in_the_line() -> bool:
+            lflag = screen.modes()[3]
+            assert isinstance(lflag, int)
+            echoes.append(bool(lflag & termios.ECHO))
+            return screen.input_line() == "> fix it"
+
+        screen.until(is_in_the_line, "the draft")
+        assert not any(echoes) and screen.text().count("fix it") == 1
+        screen.type("\x03")
+        screen.leave()
+        assert int(str(screen.modes()[3])) & termios.ECHO

@@ -99,6 +99,9 @@ class IdleSession:
     def interrupt(self) -> None:
         self.token.cancel()
 
+    def retry_now(self) -> None:
+        self.token.skip_pause()
+
     def queue(self, text: str) -> None:
         if not text.startswith("/") and not self.is_command(text):
             self.inbox.append(text)

@@ -433,3 +433,32 @@ def test_lines_that_came_and_went_are_not_counted(changes: list[Diff], counts: t
     for change in changes:
         lines.add(change)
     assert lines.counts == counts
+
+
+def test_enter_in_the_empty_line_ends_the_wait_for_an_overloaded_provider_and_no_key_is_lost() -> None:
+    def story(stage: Stage) -> None:
+        def call_model(text: str) -> None:
+            stage.live.bridge.emit(Warned("Busy; trying again in 600 s (3)", 600.0))
+            stage.session.token.pause(600.0)
+            stage.session.finish()
+
+        stage.session.job = call_model
+        stage.press("go\r")
+        stage.until(lambda: "enter to try now, esc to interrupt" in stage.screen.drawn)
+        stage.press("and")
+        stage.has("and")
+        stage.press(" more\r")
+        stage.until(lambda: stage.live.queued == ["and more"])
+        assert stage.live.busy and stage.session.sent == ["go"]
+        stage.session.job = lambda text: None
+        stage.press("\r")
+        stage.until(lambda: stage.session.sent == ["go", "and more"])
+
+    play(story, columns=120)
+
+
+@pytest.mark.parametrize("width", [39, 60, 120])
+def test_the_keys_for_a_retry_are_named_in_every_width(width: int) -> None:
+    line = status_line("trying again in 3 s: Acme is overloaded", 25, 9_800, 51, width, waits=True)
+    text = "".join(fragment[1] for fragment in line)
+    assert "enter" in text and "esc" in text and cells(text) <= width

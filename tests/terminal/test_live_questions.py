@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import Any
 
+import pyte
 import pytest
 from rich.console import Console
 
@@ -28,6 +30,7 @@ from agent_cli.shells.terminal.dialogs.questions import (
 )
 from agent_cli.shells.terminal.render.ansi import cells
 from agent_tools.base import Effect
+from agent_tools.cancel import CancelledError
 from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asked_review, asking, decision, later, play
 
 CHANGE = EditableCall("Bash", {"command": "touch a"})
@@ -462,3 +465,32 @@ def test_a_choice_is_shortened_and_wrapped_in_one_pass(monkeypatch: pytest.Monke
     shown, _ = view.rows(Console(file=io.StringIO(), width=80), 80, 12)
     assert "file-1999" in shown[-1]
     assert measured[0] <= 3 * len(label)
+
+
+@pytest.mark.parametrize("columns", [30, 40, 60, 80])
+def test_explanations_of_a_list_to_choose_from_are_shown_whole(columns: int) -> None:
+    options = (
+        ("In the sandbox, without asking", "tests and builds just run; the network and deleting files still ask"),
+        ("Ask before every command", "commands that are allowed also run in the sandbox"),
+    )
+
+    def story(stage: Stage) -> None:
+        def ask(text: str) -> None:
+            with suppress(CancelledError):
+                question = OpenDialog(pick_dialog("How should commands run?", options, "decide later"))
+                stage.live.bridge.emit(question)
+                question.waiting.wait()
+
+        stage.session.job = ask
+        stage.press("go\r")
+        stage.until(lambda: "Enter · Esc" in stage.screen.drawn)
+        screen = pyte.Screen(columns, 24)
+        pyte.Stream(screen).feed(stage.screen.drawn)
+        shown = " ".join(" ".join(screen.display).split())
+        for text, explanation in options:
+            words = [*text.split(), *explanation.split()]
+            assert all(word in shown for word in words) and "…" not in shown
+        stage.press("\x1b")
+        stage.session.finish()
+
+    play(story, columns=columns)

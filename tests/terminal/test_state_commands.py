@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -278,3 +279,36 @@ def test_a_rule_for_an_unknown_tool_and_a_step_of_no_plan_are_named(work: Path) 
     assert "there is no tool Foo, so the allow rule Foo(x) has no effect" in shown
     assert shown.count("there is no tool") == 1
     assert "There is no step 9; the plan has 0.\n" in shown and "There is no plan." not in shown
+
+
+def test_what_is_done_after_the_last_answer_reaches_the_model_of_the_resumed_session(work: Path) -> None:
+    (work / "a.txt").write_text("one\n")
+    edit = call("Edit", file_path="a.txt", old_string="one", new_string="two")
+    replies: list[dict[str, Any]] = [
+        {"calls": [call("Read", file_path="a.txt"), edit]},
+        {"text": "Changed."},
+        {"text": "I see."},
+    ]
+    model = script(work.parent / "s.toml", replies)
+    lines = "make it two\n/undo\ny\n!echo by hand\n#use tabs\n"
+    done = agent(["--model", model, "--plain", "--permission-mode", "acceptEdits"], work, stdin=lines)
+    assert done.returncode == 0 and (work / "a.txt").read_text() == "one\n"
+    again = agent(["--model", model, "--plain", "--continue"], work, stdin="go on\n")
+    assert again.returncode == 0 and "I see." in again.stdout and "The user undid" not in again.stdout
+    texts = sent(work)
+    for words in ("The user undid your changes to: a.txt", "$ echo by hand\nby hand", "AGENTS.md: use tabs"):
+        assert sum(words in text for text in texts) == 1
+    assert texts[-1] == "go on"
+
+
+def test_what_the_model_is_told_at_the_end_of_a_session_is_not_shown_as_words_of_the_user(work: Path) -> None:
+    session(work, "go", "!echo by hand")
+    for words in (["show"], ["show", "--json"], ["sessions", "list"], ["sessions", "list", "--json"]):
+        assert "by hand" not in agent(words, work).stdout
+    for form in ("markdown", "html"):
+        text = agent(["sessions", "export", "-f", form], work).stdout
+        assert "Note to the model" in text.partition("by hand")[0].rpartition("Done.")[2]
+    steps = json.loads(agent(["sessions", "export", "-f", "atif"], work).stdout)["steps"]
+    assert [step["source"] for step in steps if "by hand" in json.dumps(step)] == ["system"]
+    resumed = agent(["--plain", "--continue"], work, stdin="/exit\n")
+    assert "Done." in resumed.stderr and "by hand" not in resumed.stderr + resumed.stdout

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from agent_cli.shells.terminal.app.typed_text import count_typed_rows, length_after, length_before, wrap_typed
+import pytest
+from prompt_toolkit.buffer import Document
+from prompt_toolkit.layout.controls import BufferControl
+from prompt_toolkit.layout.processors import TransformationInput
+
+from agent_cli.shells.terminal.app.typed_text import (
+    WrapAtSpaces,
+    count_typed_rows,
+    length_after,
+    length_before,
+    wrap_typed,
+)
 from agent_cli.shells.terminal.render.ansi import cells
+from tests.support.call_counts import steps
 
 
 def rows(text: str, width: int) -> list[str]:
@@ -35,3 +47,16 @@ def test_the_rows_are_counted_as_they_are_drawn(width: int) -> None:
 def test_a_character_is_moved_over_as_a_whole(char: str) -> None:
     assert length_before(f"x{char}") == length_after(f"{char}x") == len(char)
     assert length_before(f"🇫🇷{char}") == len(char)
+
+
+def test_a_long_line_is_wrapped_once_however_often_it_is_drawn() -> None:
+    wraps = WrapAtSpaces(lambda: 2)
+
+    def draw(text: str) -> int:
+        fragments: list[Any] = [("", text)]
+        given = TransformationInput(BufferControl(), Document(text), 0, lambda at: at, fragments, 80, 24)
+        return steps(lambda: wraps.apply_transformation(given))
+
+    long = "word " * 2_000
+    assert draw(long) > 2_000
+    assert draw(long) < 50

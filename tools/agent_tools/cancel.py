@@ -20,7 +20,7 @@ class CancelToken:
     """
 
     def __init__(self) -> None:
-        self._cancelled = False
+        self._cancelled = self._skipped = False
         # Who or what cancelled, for the result of a call that was running.
         self.reason = "interrupted by the user"
         self._callbacks: dict[object, Callable[[], None]] = {}
@@ -52,6 +52,18 @@ class CancelToken:
         while not self._cancelled and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _POLL_SECONDS))
         return self._cancelled
+
+    def pause(self, seconds: float) -> bool:
+        """Like `wait`, but `skip_pause` ends it, too."""
+        end = time.monotonic() + seconds
+        self._skipped = False
+        while not (self._cancelled or self._skipped) and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _POLL_SECONDS))
+        return self._cancelled
+
+    def skip_pause(self) -> None:
+        """End the pause of now; from any thread."""
+        self._skipped = True
 
     def check(self) -> None:
         """Raise CancelledError if the token was cancelled."""

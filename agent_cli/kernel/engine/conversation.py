@@ -214,8 +214,7 @@ class Conversation:
             self.inbox.extend(added)
             raise
         self._close_open_calls()
-        if self.history and is_interrupted(self.history[-1]):
-            self._add(UserMessage(INTERRUPTED))
+        self._note_interruption()
         self._pause_plan()
         if self.deps.policy.mode == "plan":
             workflow = self._plan_workflow or prompt("plan_workflow")
@@ -248,12 +247,23 @@ class Conversation:
         self._plan_mode_heard = len(self.history), self.history[-1] if self.history else None, on
         return on
 
-    def _add_notes(self) -> None:
-        """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""
+    def record_notes(self) -> None:
+        """Record what happened since the last turn, such as a `!` command, so that a resumed session knows of it."""
         # A change of the plan belongs to the turn: its rounds look for it.
-        for text in [t for t in self.inbox if t.startswith(SYNTHETIC_PREFIXES) and not t.startswith("<plan_change>")]:
+        texts = [t for t in self.inbox if t.startswith(SYNTHETIC_PREFIXES) and not t.startswith("<plan_change>")]
+        if texts:
+            self._note_interruption()
+        for text in texts:
             self.inbox.remove(text)
             self._add(UserMessage(text))
+
+    def _note_interruption(self) -> None:
+        if self.history and is_interrupted(self.history[-1]):
+            self._add(UserMessage(INTERRUPTED))
+
+    def _add_notes(self) -> None:
+        """Add what happened since the last turn before the message that may refer to it."""
+        self.record_notes()
         for text in self._session_changes():
             self._add(UserMessage(text))
 
@@ -430,6 +440,10 @@ class Conversation:
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""
         self.deps.context.cancel.cancel()
+
+    def retry_now(self) -> None:
+        """Try the model again at once, if a failed call waits; safe from another thread."""
+        self.deps.context.cancel.skip_pause()
 
     def stop_subagent(self, call_id: str) -> bool:
         """Stop the sub-agent of a call, so that the turn continues without it; return False if there is none.

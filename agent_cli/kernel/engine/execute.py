@@ -35,6 +35,7 @@ from agent_cli.kernel.results import Action, Denial, Suspended
 from agent_tools.base import AskModel, AskUser, Effect, Progress, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.fs import read_state
+from agent_tools.fs.workspace import is_within
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ResultSize
 from agent_tools.shell.state import carried_state
@@ -273,6 +274,10 @@ class PrefetchedCall:
         """End the call; nobody waits for its result."""
         self._context.cancel.cancel()
 
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
     def _advance(self, steps: Generator[Any, Any, ToolResult]) -> ToolResult | None:
         while True:
             try:
@@ -324,10 +329,44 @@ def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
     """Return True if the call only reads, is allowed without a question, and is not a known repeat."""
     return (
         not isinstance(item, CallError)
-        and item.tool.may_run_in_parallel(item.args)
         and item.decision.level is Level.ALLOW
-        and all(_is_read(turn, effect) for effect in item.effects)
+        and only_reads(turn, item)
         and not turn.repeats.unchanged(item)
+    )
+
+
+def only_reads(turn: Turn, item: PreparedCall) -> bool:
+    """Return True if the call can run beside others, as it only reads."""
+    return item.tool.may_run_in_parallel(item.args) and all(_is_read(turn, effect) for effect in item.effects)
+
+
+def independent_calls(turn: Turn, batch: Sequence[CheckedCall]) -> set[str]:
+    """Return the ids of the calls that depend on none before them in the same answer.
+
+    A call may depend on changes of the files that it names, and on each call that is not known to only read or change
+    files, such as a command. A command may depend on every change.
+    """
+    found: set[str] = set()
+    changes: list[CheckedCall] = []
+    for item in batch:
+        if not isinstance(item, CallError) and not any(_may_depend(item, other) for other in changes):
+            found.add(item.call.id)
+        if isinstance(item, CallError) or not only_reads(turn, item):
+            changes.append(item)
+    return found
+
+
+def _may_depend(item: PreparedCall, change: CheckedCall) -> bool:
+    if isinstance(change, CallError) or not change.tool.changes_files:
+        return True
+    if any(e.kind not in ("read", "write") for e in change.effects):
+        return True
+    named = {e.target for e in item.effects}
+    written = change.writes
+    return (
+        any(e.kind not in ("read", "write", "fetch") for e in item.effects)
+        or any(is_within(path, written) for path in named)
+        or any(is_within(path, named) for path in written)
     )
 
 

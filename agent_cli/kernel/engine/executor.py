@@ -1,11 +1,12 @@
 """From calls to results: check, permit, run, finish; exactly one result per call, whatever happens.
 
-The calls of a round run in order. Those before the first that needs approval run at once. A user who watches decides
-about one call after the other, and each runs when it is allowed, before the next question, which may depend on it.
-Other front ends show all questions together, and the calls run, in order, when the last is decided. What changed since
-it was shown needs approval again. If nobody can decide now, the turn is suspended and the open calls stay pending in
-the history. An unknown or malformed call becomes an error result that explains how to call the tool; a rejected one
-carries the reason given.
+The calls of a round have their results in order. Those before the first that needs approval run at once. A user who
+watches decides about one call after the other, and each begins when it is allowed. The next question comes when the
+calls that it may depend on have ended (`independent_calls`); calls that only read run beside it. Other front ends show
+all questions together, and the calls run, in order, when the last is decided. What changed since it was shown needs
+approval again. If nobody can decide now, the turn is suspended and the open calls stay pending in the history. An
+unknown or malformed call becomes an error result that explains how to call the tool; a rejected one carries the reason
+given.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import TYPE_CHECKING
 
 from agent_cli.kernel.decisions import Answer, Approve, Decision, Defer, EditedCall, Level, Reject, approval_record
 from agent_cli.kernel.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask_user
-from agent_cli.kernel.engine.execute import execute_call, fail_call, is_parallel_safe, refuse, skip, start_parallel
+from agent_cli.kernel.engine.execute import (
+    execute_call,
+    fail_call,
+    independent_calls,
+    is_parallel_safe,
+    only_reads,
+    refuse,
+    skip,
+    start_parallel,
+)
 from agent_cli.kernel.engine.tool_call import approval_request, askable_calls, prepare_call
 from agent_cli.kernel.engine.turn import Turn, checkpoint, close_call, report_failure
 from agent_cli.kernel.engine.types import CallError, CheckedCall, PreparedCall
@@ -135,6 +145,8 @@ class CallBatch:
                 return None
             if prefetched is None and len(self.waiting) > 1:
                 yield from self._prefetch(item)
+            if (yield from self._may_ask_ahead()):
+                return None
             ended = yield from self._settle_call(item)
             if ended is not None:
                 return (yield from self._finish_group(ended)) if ended.suspended else ended
@@ -169,24 +181,60 @@ class CallBatch:
                 break
             group.append(item)
             known.append(call)
-        if len(group) < 2:
+        asked = self.turn.deps.attended and not isinstance(item, CallError) and item.needs_approval
+        if len(group) < (1 if asked and not nested else 2):
             return
         if not nested:
-            self._prefetched = {**start_parallel(self.turn, group)}
+            self._prefetched |= start_parallel(self.turn, group)
             return
         for started in group:
             yield from self._announce(started.call, started)
         self._prefetched = {**subagents.start_subagents(self.turn, group)}
 
+    def _may_ask_ahead(self) -> Generator[Event, None, bool]:
+        """Return True if the first call still runs, and the user can decide on one that does not depend on it."""
+        first = self._prefetched.get(self.waiting[0].id)
+        if not self.turn.deps.attended or first is None or first.item.tool.nested or first.done:
+            return False
+        if all(call.id in self._prefetched for call in self.waiting):
+            return False
+        if any(isinstance(self._answered.get(call.id, ("", None))[1], Reject) for call in self.waiting):
+            return False
+        batch = yield from self._check_all()
+        free = independent_calls(self.turn, batch[: self.turn.budget.calls_left])
+        return any(
+            not isinstance(item, CallError)
+            and item.needs_approval
+            and item.call.id in free - self._answered.keys() - self._prefetched.keys()
+            for item in batch
+        )
+
+    def _check_all(self) -> Generator[Event, None, list[CheckedCall]]:
+        batch: list[CheckedCall] = []
+        for call in self.waiting:
+            started = self._prefetched.get(call.id)
+            batch.append(started.item if started else (yield from self._approvals.check(call)))
+        return batch
+
+    def _start_beside(self, batch: Sequence[CheckedCall]) -> set[str]:
+        """Start the allowed calls that only read and depend on none before them; return the ids of all that do not."""
+        free = independent_calls(self.turn, batch[: self.turn.budget.calls_left])
+        known = [call for call in self.waiting if call.id in self._prefetched]
+        for call, item in zip(self.waiting, batch, strict=True):
+            same = any(k.name == call.name and k.arguments == call.arguments for k in known)
+            if call.id in free and not same and is_parallel_safe(self.turn, item):
+                assert not isinstance(item, CallError)
+                known.append(call)
+                self._prefetched |= start_parallel(self.turn, [item])
+        return free
+
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask the user about the calls that need it, then run in order what is decided.
 
-        A user who watches decides on the first one; the others are announced.
+        A user who watches decides on the first one that depends on none before it; the others are announced.
         """
         one_by_one = self.turn.deps.attended
-        batch = []
-        for call in self.waiting:
-            batch.append((yield from self._approvals.check(call)))
+        batch = yield from self._check_all()
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
@@ -224,18 +272,23 @@ class CallBatch:
             yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, CallError)}
-        policy = self.turn.deps.policy
+        policy, repeats = self.turn.deps.policy, self.turn.repeats
         mode = policy.mode
+        asked = False
+        free = self._start_beside(batch) if one_by_one else within
         for request in requests.values():
             if request.call_id in decided:
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
+            if request.call_id not in free:
+                continue
+            item = items[request.call_id]
             # Allowed by the mode that the user has chosen at a call before it; a decision made earlier still applies.
             allowed = policy.mode != mode and policy.decide(request.tool, request.effects).level is Level.ALLOW
             if allowed and not self.turn.deps.recorded(request):
                 continue
-            answer = yield from self._approvals.answer(request, items[request.call_id])
-            answers[request.call_id] = answer
+            answer = yield from self._approvals.answer(request, item)
+            asked, answers[request.call_id] = True, answer
             self._answered[request.call_id] = (request, answer)
             if isinstance(answer, Approve | EditedCall) and answer.mode is not None:
                 policy.mode = answer.mode
@@ -245,11 +298,15 @@ class CallBatch:
                 # A hook has decided otherwise about the edited call.
                 yield request
                 yield approval_record(request, answer)
+            if isinstance(answer, Approve | EditedCall) and answer.rule:
+                yield from self._save_rule(answer)
             if one_by_one and not isinstance(answer, Defer):
+                if isinstance(answer, Approve) and only_reads(self.turn, item) and not repeats.unchanged(item):
+                    self._prefetched |= start_parallel(self.turn, [item])
                 break
         if any(isinstance(a, Defer) for a in answers.values()):
             return BatchOutcome(suspended="approval")
-        return (yield from self._run_decided(requests, answers))
+        return (yield from self._run_decided(requests, answers, asked=asked and one_by_one))
 
     def _save_rule(self, answer: Approve | EditedCall) -> Generator[Event, None, None]:
         """Save the rule of an "always" answer for the session and, if chosen, for the project."""
@@ -265,20 +322,22 @@ class CallBatch:
         before = self._answered.get(request.call_id)
         if before is None:
             return False
-        if before[0].binding == request.binding:
+        if before[0].binding == request.binding or request.call_id in self._prefetched:
             return True
         return isinstance(before[1], Approve) and self._shown.is_still_approved(item, before[0])
 
     def _run_decided(
-        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer]
+        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], *, asked: bool
     ) -> Generator[Event, None, BatchOutcome | None]:
+        """Run the calls in order. asked: the user was asked, so the next question may come before a call has ended."""
         while self.waiting:
+            if asked and (yield from self._may_ask_ahead()):
+                return None
             call = self.waiting[0]
-            item = yield from self._approvals.check(call)
+            started = self._prefetched.get(call.id)
+            item = started.item if started else (yield from self._approvals.check(call))
             answer = answers.get(call.id)
             if isinstance(answer, EditedCall):
-                if answer.rule:
-                    yield from self._save_rule(answer)
                 self.waiting[0] = call.replace(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, CallError):
@@ -296,10 +355,8 @@ class CallBatch:
                     yield from self._skip_rest()
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, CallError):
-                if item.needs_approval and not self._shown.is_still_approved(item, requests[call.id]):
+                if not started and item.needs_approval and not self._shown.is_still_approved(item, requests[call.id]):
                     return None
-                if answer.rule:
-                    yield from self._save_rule(answer)
                 ended = yield from self._settle_call(item, approved=True)
             elif not isinstance(item, CallError) and item.needs_approval and self.turn.budget.calls_left != 0:
                 return None

@@ -286,6 +286,8 @@ class Session(Conversation):
         """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
         try:
             self.record_unsaid()
+            if self.history and not self.suspended:
+                self.record_notes()
             self.end(reason)
         finally:
             self.tool_context.close()

@@ -32,6 +32,7 @@ from agent_cli.kernel.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    is_synthetic,
     is_user_message,
     user_text,
 )
@@ -202,9 +203,15 @@ def _question(lines: list[LogLine], start: int) -> str:
 
 
 def _begins(lines: list[LogLine], number: int) -> bool:
-    """Return True if a turn begins at this line: a message with the start of a turn right after it."""
-    after = lines[number + 1] if number + 1 < len(lines) else None
-    return (after is None or after.type == "TurnStarted") and _message_type(lines[number]) == "UserMessage"
+    """Return True if a turn begins at this line: a message with the start of a turn right after it.
+
+    At the end of a log, it is a message of the user whose turn never began.
+    """
+    if _message_type(lines[number]) != "UserMessage":
+        return False
+    if number + 1 < len(lines):
+        return lines[number + 1].type == "TurnStarted"
+    return not is_synthetic(lines[number].data["message"]["text"])
 
 
 def _message_type(line: LogLine) -> str:

@@ -143,7 +143,9 @@ class SessionView(SessionEntries):
         return self._open.get(call_id)
 
     def end(self) -> None:
-        """Note that no more events come."""
+        """Note that no more events come. Notes to the model for its next turn are no turn."""
+        if (turn := self.turn) is not None and turn.waits and is_synthetic(turn.query):
+            self.turns.pop()
         if self.turns:
             self.turns[-1].hooks += self._early
             self._early = []

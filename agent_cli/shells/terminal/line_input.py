@@ -8,7 +8,8 @@ import select
 import signal
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from agent_cli.shells.terminal.dialogs.model import GUARD_SECONDS
@@ -49,6 +50,24 @@ def read_hidden(prompt: str) -> str:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         write_terminal("\n")
     return re.sub(r"\x1b\[20[01]~", "", line).replace("\0", "").strip()
+
+
+@contextmanager
+def terminal_echo(*, on: bool) -> Iterator[None]:
+    """Let the terminal show what is typed, or not, while no application reads it; nothing of it is lost."""
+    try:
+        before = termios.tcgetattr(0)
+        changed = termios.tcgetattr(0)
+        changed[3] = changed[3] | termios.ECHO if on else changed[3] & ~termios.ECHO
+        termios.tcsetattr(0, termios.TCSANOW, changed)
+    except (OSError, termios.error):
+        yield  # no terminal
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(0, termios.TCSANOW, before)
 
 
 def write_terminal(text: str) -> None:

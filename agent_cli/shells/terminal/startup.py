@@ -36,7 +36,7 @@ from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
-from agent_cli.shells.terminal.line_input import run_interruptible
+from agent_cli.shells.terminal.line_input import run_interruptible, terminal_echo
 from agent_cli.shells.terminal.login import ModelLogin
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
 from agent_cli.shells.terminal.render.console import styled
@@ -298,7 +298,8 @@ def connect_model(
 def _run_first(command: str, dialogs: Dialogs, config: Config, layers: Layers, run_env: RunEnvironment) -> Layers:
     """Run a command of this program before the session; return the settings, which it may have changed."""
     program = [sys.executable, "-P", "-m", "agent_cli", command]
-    run_interruptible(lambda: subprocess.call(program))
+    with terminal_echo(on=True):
+        run_interruptible(lambda: subprocess.call(program))
     if command != "import" or not dialogs.put(confirm_dialog("Import these?")):
         return layers
     run_interruptible(lambda: subprocess.call([*program, "--apply"]))

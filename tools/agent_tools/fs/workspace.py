@@ -290,7 +290,7 @@ class Workspace:
             files.remove_empty(path)
 
 
-def is_within(path: Path | str, parents: Iterable[Path]) -> bool:
+def is_within(path: Path | str, parents: Iterable[Path | str]) -> bool:
     """Return True if an absolute path is one of the parents or inside one. Compares text, as there are hundreds."""
     return f"{path}/".startswith(tuple([f"{parent}/" if len(f"{parent}") > 1 else "/" for parent in parents]))
 

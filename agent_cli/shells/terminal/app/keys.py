@@ -224,7 +224,10 @@ class Controls:
         self._ctrl_c_interrupted = False
 
     def enter(self) -> None:
-        """Send the line: as a reply, as a message, or into the queue. An empty line answers a question."""
+        """Send the line: as a reply, as a message, or into the queue.
+
+        An empty line answers a question, or tries the model again that could not answer.
+        """
         live = self.live
         live.clear_hint()
         if self.line.searching:
@@ -236,6 +239,10 @@ class Controls:
         if live.questions.enter():
             return
         if not self.line.text.strip():
+            if live.busy and live.transcript.waits_to_retry:
+                live.transcript.retry_at = 0.0
+                live.session.retry_now()
+                live.draw_soon()
             return
         text = as_command(self.line.take_message().strip())
         if not live.busy:

@@ -34,8 +34,9 @@ from agent_cli.shells.terminal.app.input_line import PROMPT, InputLine
 from agent_cli.shells.terminal.app.protocol import LiveScreen
 from agent_cli.shells.terminal.app.question_panel import KEYS_ROWS, MAX_TYPED_PART
 from agent_cli.shells.terminal.app.typed_text import WrapAtSpaces, count_typed_rows
-from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells
+from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells, wrap
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
+from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.render.theme import Palette
 from agent_tools.results import TodoItem
 from agent_tools.text import UNSAFE, counted, escape_controls, one_line, short_count, short_duration
@@ -110,14 +111,25 @@ _BLANK: Line = (("", ""),)
 
 
 def status_line(
-    doing: str, seconds: float, sent: int, received: int, width: int, *, stopping: bool = False, marker: str = "*"
+    doing: str,
+    seconds: float,
+    sent: int,
+    received: int,
+    width: int,
+    *,
+    stopping: bool = False,
+    waits: bool = False,
+    marker: str = "*",
 ) -> Line:
-    """Return the status: the activity, its duration, tokens sent and received, and how to stop it."""
+    """Return the status: the activity, its duration, tokens sent and received, and the keys.
+
+    waits: it waits to call the model again, which Enter does at once.
+    """
     what = one_line(doing or "working")
-    end = "stopping" if stopping else "esc to interrupt"
+    end = "stopping" if stopping else "enter to try now, esc to interrupt" if waits else "esc to interrupt"
     tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
     clock = short_duration(int(seconds))
-    short = end.removesuffix(" to interrupt")
+    short = "enter, esc" if waits and not stopping else end.removesuffix(" to interrupt")
     tails = [f" ({' · '.join(facts)})" for facts in ([clock, *tokens, end], [clock, end], [clock, short], [short])]
     # The activity takes precedence: the numbers go where it does not fit with them.
     wanted = cells(what) if cells(what) <= width - 2 - cells(tails[-1]) else MIN_ACTIVITY_CELLS
@@ -433,7 +445,8 @@ def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.view.turn_usage.input, transcript.received
     doing = transcript.status(live.seconds)
-    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, marker=str(live.marker))
+    waits, marker = transcript.waits_to_retry, str(live.marker)
+    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, waits=waits, marker=marker)
 
 
 def below_input(live: LiveScreen) -> list[Line]:
@@ -489,15 +502,43 @@ def _menu(live: LiveScreen, width: int) -> list[Line]:
         return [(("class:dim", clip("  no match", width)),)]
     height = live.app.screen.get_size().rows
     most = max(1, min(MAX_PICK_MENU, height // 2) if picking and not _is_working(live) else min(MAX_MENU, height // 3))
-    first = max(0, min(chosen - most // 2, len(menu) - most))
-    longest = max((len(c.text) for c in menu), default=0)
+    longest = max((cells(c.text) for c in menu), default=0)
     if any(c.help for c in menu):
         longest = min(longest, width // 2)
-    rows: list[Line] = []
-    for number, choice in enumerate(menu[first : first + most], first):
-        text = f"  {truncate_cells(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
-        rows.append((("class:chosen" if number == chosen else "class:dim", truncate_cells(text, width)),))
+
+    def entry(number: int, *, whole: bool) -> list[Line]:
+        style = "class:chosen" if number == chosen else "class:dim"
+        choice = menu[number]
+        return [((style, row),) for row in _entry(choice.text, choice.help, longest, width, whole=whole)]
+
+    if picking and len(menu) <= most:
+        # Explanations of a list to choose from are shown whole if they fit.
+        rows = [row for number in range(len(menu)) for row in entry(number, whole=True)]
+        if len(rows) <= most:
+            return rows
+    wrapped = entry(max(chosen, 0), whole=True) if picking else []
+    most = max(1, most - len(wrapped[1:]))
+    first = max(0, min(chosen - most // 2, len(menu) - most))
+    numbers = range(first, min(first + most, len(menu)))
+    rows = [row for n in numbers for row in (wrapped if picking and n == max(chosen, 0) else entry(n, whole=False))]
     if len(menu) > most:
         (style, last), count = rows[-1][0], f"  ({len(menu)} in all)"
         rows[-1] = ((style, truncate_cells(last, width - len(count))), ("class:dim", count))
     return rows
+
+
+def _entry(text: str, explanation: str, longest: int, width: int, *, whole: bool) -> list[str]:
+    """Return an entry of a menu: its text, and the explanation beside it, which is wrapped by words if `whole`.
+
+    The explanation is below a text that is too long for its column.
+    """
+    if whole and explanation and cells(text.strip()) > longest:
+        rows = [("  ", text.strip()), ("    ", explanation)]
+        return [f"{by}{row.plain}" for by, part in rows for row in wrap(styled(one_line(part)), width - len(by))]
+    label = f"  {truncate_cells(text.strip(), longest)}"
+    label += " " * (longest + 4 - cells(label))
+    room = width - cells(label)
+    if not whole or cells(explanation) <= room:
+        return [truncate_cells(label + explanation, width).rstrip()]
+    first, *more = [row.plain for row in wrap(styled(one_line(explanation)), max(room, 1))]
+    return [label + first, *(" " * cells(label) + row for row in more)]

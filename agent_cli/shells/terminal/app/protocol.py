@@ -56,6 +56,9 @@ class ScreenSession(Protocol):
 
     def interrupt(self) -> None: ...
 
+    def retry_now(self) -> None:
+        """Try the model again at once."""
+
     def queue(self, text: str) -> None:
         """Pass a message to the running turn for its next step, unless its kind waits for the end of the turn."""
 

@@ -337,6 +337,9 @@ class AppRepl(Repl):
     def interrupt(self) -> None:
         self.agent.interrupt()
 
+    def retry_now(self) -> None:
+        self.agent.retry_now()
+
     def queue(self, text: str) -> None:
         if not self._waits_for_end(text):
             self.agent.inbox.append(text)

@@ -6,8 +6,9 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import lru_cache
 
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text import OneStyleAndTextTuple, StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.utils import get_cwidth
@@ -20,6 +21,7 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 _TAGS = range(0xE0020, 0xE0080)
 # Code points that are looked at before a position: longer characters do not exist, but long runs of flags do.
 _MAX_LOOK_BACK = 64
+_CACHED_LINES = 64
 
 
 def wrap_typed(line: str, width: int) -> list[int]:
@@ -65,34 +67,40 @@ class WrapAtSpaces(Processor):
 
     def __init__(self, label: Callable[[], int]) -> None:
         self._label = label
+        # Each line is drawn several times in a frame.
+        self._wrapped = lru_cache(_CACHED_LINES)(_wrap_fragments)
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        fragments = explode_text_fragments(transformation_input.fragments)
         width = transformation_input.width - self._label()
-        line = "".join(text for _, text, *_ in fragments)
-        if width < 2 or cells(line) <= width:
-            return Transformation(transformation_input.fragments)
-        shown: StyleAndTextTuples = []
-        # Where each character is shown; one that is left out is where the next one is.
-        places: list[int] = []
-        length = 0
-        for pad, fragment in zip(wrap_typed(line, width), fragments, strict=True):
-            if pad > 0:
-                shown.append(("", " " * pad))
-            length += max(pad, 0)
-            places.append(length)
-            if pad >= 0:
-                shown.append(fragment)
-                length += 1
+        return self._wrapped(tuple(transformation_input.fragments), width)
+
+
+def _wrap_fragments(given: tuple[OneStyleAndTextTuple, ...], width: int) -> Transformation:
+    fragments = explode_text_fragments(list(given))
+    line = "".join(text for _, text, *_ in fragments)
+    if width < 2 or cells(line) <= width:
+        return Transformation(list(given))
+    shown: StyleAndTextTuples = []
+    # Where each character is shown; one that is left out is where the next one is.
+    places: list[int] = []
+    length = 0
+    for pad, fragment in zip(wrap_typed(line, width), fragments, strict=True):
+        if pad > 0:
+            shown.append(("", " " * pad))
+        length += max(pad, 0)
         places.append(length)
+        if pad >= 0:
+            shown.append(fragment)
+            length += 1
+    places.append(length)
 
-        def to_display(index: int) -> int:
-            return places[index] if index < len(places) else length + index - len(places) + 1
+    def to_display(index: int) -> int:
+        return places[index] if index < len(places) else length + index - len(places) + 1
 
-        def to_source(index: int) -> int:
-            return min(bisect_left(places, index), len(places) - 1)
+    def to_source(index: int) -> int:
+        return min(bisect_left(places, index), len(places) - 1)
 
-        return Transformation(shown, to_display, to_source)
+    return Transformation(shown, to_display, to_source)
 
 
 def length_before(text: str) -> int:

@@ -32,6 +32,10 @@ def _facts(task: CallView) -> Iterator[str]:
         yield from [f"{short_count(tokens)} tokens"] * bool(tokens)
 
 
+# Seconds before the next try in which it is not shown as waiting any more.
+_LAST_MOMENT = 0.5
+
+
 class Transcript(EventRenderer):
     """Listener for the drawing thread. plan: returns the current plan, which the user may have changed."""
 
@@ -90,6 +94,11 @@ class Transcript(EventRenderer):
     def _annotate_result(self, call: CallView, brief: str) -> str:
         return " · ".join(filter(None, (super()._annotate_result(call, brief), *_facts(call))))
 
+    @property
+    def waits_to_retry(self) -> bool:
+        """True while a failed call of the model waits for its next try."""
+        return self.retry_at - time.monotonic() > _LAST_MOMENT
+
     def status(self, seconds: float = 0.0) -> str:
         """Describe the current activity; while the model is called, also for how long, and when it has gone silent.
 
@@ -97,7 +106,7 @@ class Transcript(EventRenderer):
         """
         now = time.monotonic()
         left = self.retry_at - now
-        if left <= 0.5:
+        if left <= _LAST_MOMENT:
             silent = now - max(self.heard_at, self.called_at, self.retry_at)
             facts = [self.view.doing]
             if self.called_at and now - self.called_at + 1 < seconds:
