@@ -135,6 +135,7 @@ class Session(Conversation):
         self.chosen, self.header, self.restored = build.chosen, build.header, restored
         self.commands, self.added, self.memory = commands, build.added, build.memory
         self.transcript, self.ids, self._log = build.transcript, build.ids, build.log
+        self._telemetry, self._warn = build.telemetry, build.warn
         self.name = restored.name if restored else ""
         self._unsaid: list[SessionNamed | UsageAdded] = []
         self.mcp: SessionServers | None = None
@@ -294,6 +295,8 @@ class Session(Conversation):
                 self.mcp.servers.close()
             if self._log is not None:
                 self._log.close()
+            if self._telemetry is not None and (failure := self._telemetry.close()):
+                self._warn(f"telemetry: {failure}")
 
     def tell(self, text: str) -> None:
         """Tell the model of a change, with all others, before the next message or request."""
