@@ -99,7 +99,7 @@ class Exporters:
         every, patience = signal.seconds * 1000, options.timeout * 1000
         if signal.name == "metrics":
             sums = AggregationTemporality.DELTA if options.delta else AggregationTemporality.CUMULATIVE
-            made = {Counter: sums}
+            made: dict[type, AggregationTemporality] = {Counter: sums}
             metrics = (
                 _MetricExporter(client, made)
                 if client is not None
@@ -156,8 +156,10 @@ class Exporters:
 
     def close(self) -> None:
         """Send what is left."""
-        for processor in (*self._logs, *self._spans):
-            processor.shutdown()
+        for logs in self._logs:
+            logs.shutdown()  # type: ignore[no-untyped-call]
+        for spans in self._spans:
+            spans.shutdown()  # type: ignore[no-untyped-call]
         self._meters.shutdown()
         _LOGGER.removeHandler(self._problems)
 
@@ -273,7 +275,8 @@ class _SpanExporter(SpanExporter):
 
 
 def _as_protobuf(message: Message) -> bytes:
-    return message.SerializeToString()
+    encoded: bytes = message.SerializeToString()
+    return encoded
 
 
 def _as_json(message: Message) -> bytes:

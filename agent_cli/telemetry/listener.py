@@ -6,6 +6,7 @@ have those of OpenTelemetry's conventions for generative AI. Texts are exported 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -21,7 +22,8 @@ from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.live import LiveSession, ViewChange
 from agent_cli.kernel.session.view_entries import CallView
 from agent_cli.telemetry.facts import Attributes, SessionFacts, language_of, split_label
-from agent_cli.telemetry.records import EventRecord, Pipeline, SpanRecord
+from agent_cli.telemetry.pipeline import Pipeline
+from agent_cli.telemetry.records import EventRecord, SpanRecord
 from agent_tools.registry import tool_traits
 
 _COMMIT = re.compile(r"\bgit\b[^;&|\n]*\scommit\b")
@@ -198,7 +200,7 @@ class SessionTelemetry:
                         attempt=call.attempts if call is not None else 1)  # fmt: skip
         if call is None or self._models.pop(view, None) is None:
             return
-        more = {"success": True, "response.has_tool_call": bool(answer.calls)}
+        more: dict[str, Any] = {"success": True, "response.has_tool_call": bool(answer.calls)}
         more |= {"stop_reason": stop, "gen_ai.response.finish_reasons": [stop]} if stop else {}
         self._end_model(call, view, now, more)
 
@@ -207,7 +209,8 @@ class SessionTelemetry:
         usage = call.usage
         self._span(call.span, now, "llm_request", {
             "model": model, "gen_ai.request.model": model, "gen_ai.system": provider, "gen_ai.provider.name": provider,
-            "gen_ai.operation.name": "chat", "query_source": self._source(view), "duration_ms": _ms(now - call.span.start),
+            "gen_ai.operation.name": "chat", "query_source": self._source(view),
+            "duration_ms": _ms(now - call.span.start),
             "llm_request.context": "tool" if view.task is not None else "interaction", "attempt": call.attempts,
             **_tokens(usage), **self._gen_ai_usage(usage), **more,
         })  # fmt: skip
@@ -217,12 +220,10 @@ class SessionTelemetry:
         kind = failure.kind if failure is not None else "cancelled"
         more: dict[str, Any] = {"success": False, "error.type": kind}
         if failure is not None:
-            about: dict[str, Any] = {
-                "model": self._model(view)[1],
-                "error": self._about.text(failure.message, shown=True),
-            }
+            about: dict[str, Any] = {"error": self._about.text(failure.message, shown=True)}
             about |= {"status_code": failure.status} if failure.status else {}
-            more |= {key: value for key, value in about.items() if key != "model"}
+            more |= about
+            about["model"] = self._model(view)[1]
             self._event("api_error", now, duration_ms=_ms(now - call.sent), attempt=call.attempts, speed="normal",
                         query_source=self._source(view), **about)  # fmt: skip
             if call.attempts > 1:
@@ -246,9 +247,8 @@ class SessionTelemetry:
             self._count("cost.usage", usage.cost, **about)
         cost = {"cost_usd": usage.cost, "cost_usd_micros": round(usage.cost * 1e6)} if usage.reliable else {}
         took = {"duration_ms": _ms(now - sent)} if sent else {}
-        self._event(
-            "api_request", now, speed="normal", **{**about, "query_source": subsystem}, **tokens, **cost, **took
-        )
+        about |= {"query_source": subsystem, "speed": "normal"}
+        self._event("api_request", now, **about, **tokens, **cost, **took)
 
     # Calls of tools.
 
@@ -281,14 +281,11 @@ class SessionTelemetry:
 
     def _decided(self, tool: _ToolCall, call: CallView, event: Any, now: int) -> None:
         if tool.asked:
-            blocked = SpanRecord(
-                "claude_code.tool.blocked_on_user", tool.span.trace, _new_id(8), tool.span.id, tool.asked
-            )
             self._blocked += now - tool.asked
             more = {"duration_ms": _ms(now - tool.asked), "decision": _word(event), "source": _source(event)}
-            if event_decides := call.decision != "defer":
-                self._span(blocked, now, "tool.blocked_on_user", more)
-            tool.asked = 0 if event_decides else tool.asked
+            if call.decision != "defer":
+                self._span(_within(tool.span, "blocked_on_user", tool.asked), now, "tool.blocked_on_user", more)
+            tool.asked = 0
         if not isinstance(event, ApprovalResolved) or event.decision == "defer":
             return
         tool.source = _source(event)
@@ -308,13 +305,11 @@ class SessionTelemetry:
         name, text = self._about.tool_name(call.tool), call.result.text if call.result is not None else ""
         same = {"tool_use_id": call.call_id, "gen_ai.tool.call.id": call.call_id}
         if tool.ended:
-            self._ran(tool, call, name, text, same, failed=call.status == "failed")
+            self._ran(tool, call, name, text, same)
         traits = tool_traits(call.tool)
         if self._options.content:
-            given = self._about.text(str(call.arguments), shown=True)
-            tool.span.events.append(
-                ("tool.output", now, {"input": given, "output": self._about.text(text, shown=True)})
-            )
+            given, taken = (self._about.text(each, shown=True) for each in (_json(call.arguments), text))
+            tool.span.events.append(("tool.output", now, {"input": given, "output": taken}))
         self._span(tool.span, now, "tool", {
             "tool_name": name, **same, "duration_ms": _ms(now - tool.span.start), "result_tokens": len(text) // 4,
             "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
@@ -324,10 +319,8 @@ class SessionTelemetry:
         if traits.nested and isinstance(call.nested, LiveSession):
             self._subagent(call, call.nested, tool, now)
 
-    def _ran(
-        self, tool: _ToolCall, call: CallView, name: str, text: str, same: Mapping[str, str], *, failed: bool
-    ) -> None:
-        run = SpanRecord("claude_code.tool.execution", tool.span.trace, _new_id(8), tool.span.id, tool.started)
+    def _ran(self, tool: _ToolCall, call: CallView, name: str, text: str, same: Mapping[str, str]) -> None:
+        failed, run = call.status == "failed", _within(tool.span, "execution", tool.started)
         took = _ms(tool.ended - tool.started)
         error = self._about.text(text, shown=True) if self._options.details else "ToolError"
         run.error = error if failed else None
@@ -336,8 +329,8 @@ class SessionTelemetry:
         given = self._about.arguments(call.arguments)
         self._event("tool_result", tool.ended, tool_name=name, tool_use_id=call.call_id,
                     success="false" if failed else "true", duration_ms=took, decision_type="accept",
-                    decision_source=tool.source, tool_input_size_bytes=len(str(call.arguments).encode("utf-8", "replace")),
-                    tool_result_size_bytes=len(text.encode("utf-8", "replace")),
+                    decision_source=tool.source, tool_input_size_bytes=_size(_json(call.arguments)),
+                    tool_result_size_bytes=_size(text),
                     **({"error_type": "ToolError"} if failed else {}),
                     **({"error": error} if failed and self._options.details else {}),
                     **self._about.parameters(call.tool, call.arguments), **given)  # fmt: skip
@@ -402,6 +395,19 @@ class SessionTelemetry:
         conversation = {"span.type": kind, "gen_ai.conversation.id": self._facts.session_id}
         span.attributes = {**self._about.all, **conversation, **span.attributes, **attributes}
         self._to.span(span)
+
+
+def _within(span: SpanRecord, name: str, start: int) -> SpanRecord:
+    """Return a part of the span of a call."""
+    return SpanRecord(f"{span.name}.{name}", span.trace, _new_id(8), span.id, start)
+
+
+def _json(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(arguments, default=str)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _tokens(usage: Usage) -> dict[str, int]:

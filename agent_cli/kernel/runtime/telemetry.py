@@ -10,7 +10,7 @@ from agent_cli.config.config import Config
 from agent_cli.config.telemetry import TelemetryOptions, read_telemetry, steers_telemetry, with_managed
 from agent_cli.kernel.redact import Redactor, hold_secret
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.telemetry import records
+from agent_cli.telemetry import pipeline
 from agent_cli.telemetry.facts import SessionFacts
 from agent_tools.lazy import lazy_imports
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.telemetry import listener
-
-_EXTRA = records.EXTRA
 
 
 def telemetry_wanted(env: Mapping[str, str], managed: Mapping[str, str]) -> TelemetryOptions | None:
@@ -33,7 +31,7 @@ def telemetry_wanted(env: Mapping[str, str], managed: Mapping[str, str]) -> Tele
 
 
 def without_telemetry(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for everything that a session starts: programs of the user send nothing to its collector."""
+    """Return the environment for what a session starts: programs of the user send nothing to its collector."""
     return {name: value for name, value in env.items() if not steers_telemetry(name)}
 
 
@@ -58,8 +56,8 @@ def start_telemetry(
         options = _without_console(options, warn)
     if not options.signals:
         return None
-    if not records.is_installed():
-        warn(f"telemetry: nothing is exported, as its packages are missing; install {_EXTRA}")
+    if not pipeline.is_installed():
+        warn(f"telemetry: nothing is exported, as its packages are missing; install {pipeline.EXTRA}")
         return None
     start = "continue" if config.latest else "resume" if config.resume else "fresh"
     facts = SessionFacts(session_id, attended, start, env, state_folder(env))
