@@ -57,9 +57,9 @@ from agent_tools.text import one_line
 _SCOPE = "com.anthropic.claude_code"
 _SCOPES: dict[SignalName, str] = {"metrics": _SCOPE, "logs": f"{_SCOPE}.events", "traces": f"{_SCOPE}.tracing"}
 _RETRIED = (429, 502, 503, 504)
-_TRIES = 3
+_MAX_TRIES = 3
 _MAX_ANSWER_BYTES = 65_536
-_BATCH = 512
+_MAX_BATCH = 512
 _MAX_WAITING = 2_048
 _LOGGER = logging.getLogger("opentelemetry")
 _IDS = frozenset(("traceId", "spanId", "parentSpanId"))
@@ -108,10 +108,10 @@ class Exporters:
             self._readers.append(PeriodicExportingMetricReader(metrics, every, patience))
         elif signal.name == "logs":
             logs = _LogExporter(client) if client is not None else ConsoleLogRecordExporter(sys.stderr)
-            self._logs.append(BatchLogRecordProcessor(logs, every, _BATCH, patience, _MAX_WAITING))
+            self._logs.append(BatchLogRecordProcessor(logs, every, _MAX_BATCH, patience, _MAX_WAITING))
         else:
             spans = _SpanExporter(client) if client is not None else ConsoleSpanExporter(out=sys.stderr)
-            self._spans.append(BatchSpanProcessor(spans, _MAX_WAITING, every, _BATCH, patience))
+            self._spans.append(BatchSpanProcessor(spans, _MAX_WAITING, every, _MAX_BATCH, patience))
 
     def count(self, name: str, amount: float, attributes: Mapping[str, Any]) -> None:
         """Add to a metric."""
@@ -204,7 +204,7 @@ class _Client:
         body = self._encode(message)
         body = gzip.compress(body) if self._gzip else body
         why = ""
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_TRIES):
             if attempt and self._cancel.wait(attempt):
                 break
             try:
