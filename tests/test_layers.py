@@ -132,8 +132,8 @@ BUDGETS = {
     "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5500, "git": 1300, "hooks": 2350,
     "kernel": 2400, "kernel.engine": 9850, "kernel.runtime": 5850, "kernel.session": 5900, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8150,
-    "policy": 12300, "telemetry": 1100, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 14950,
-    "undo": 3000,
+    "policy": 12300, "telemetry": 1100, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700,
+    "shells.terminal": 15000, "undo": 3000,
 }  # fmt: skip
 
 

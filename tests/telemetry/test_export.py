@@ -118,7 +118,10 @@ def test_spans_nest_and_have_the_attributes_of_the_conventions(work: Path) -> No
 
 def test_the_documented_variables_let_texts_be_exported_without_secrets(work: Path) -> None:
     opted = dict.fromkeys(("OTEL_LOG_USER_PROMPTS", "OTEL_LOG_TOOL_DETAILS", "OTEL_LOG_TOOL_CONTENT"), "1")
-    replies = [Reply(text="I look.", calls=(Call("Bash", {"command": f"echo {KEY} out", "description": "d"}),)), STORY[2]]
+    replies = [
+        Reply(text="I look.", calls=(Call("Bash", {"command": f"echo {KEY} out", "description": "d"}),)),
+        STORY[2],
+    ]
     with Collector() as collector:
         allowed(work, replies, collector.env(**opted))
     assert collector.named("user_prompt")[0]["prompt"] == "write the secret plan"
@@ -218,7 +221,7 @@ def test_a_subagent_works_inside_the_call_that_started_it(work: Path) -> None:
 
 
 def test_decisions_say_where_they_come_from(work: Path) -> None:
-    hook = "[ \"$(cat | grep -c touch)\" = 1 ] && { echo no >&2; exit 2; }; exit 0"
+    hook = '[ "$(cat | grep -c touch)" = 1 ] && { echo no >&2; exit 2; }; exit 0'
     settings = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": hook}]}]}}
     calls = tuple(Call("Bash", {"command": c}) for c in ("touch made", "curl example.org"))
     with Collector() as collector:

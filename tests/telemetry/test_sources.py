@@ -135,7 +135,13 @@ def test_variables_are_read_as_they_are_documented() -> None:
     assert found is not None
     [logs] = found.signals
     assert (logs.url, logs.protocol, logs.seconds) == ("http://localhost:4318/v1/logs", "http/protobuf", 5)
-    assert (found.delta, found.session, found.version, found.prompts, found.answers) == (True, True, False, False, False)
+    assert (found.delta, found.session, found.version, found.prompts, found.answers) == (
+        True,
+        True,
+        False,
+        False,
+        False,
+    )
     # Spans are a beta of Claude Code, with a variable of its own.
     beta = {**on, "OTEL_LOGS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "otlp"}
     assert read_telemetry(beta) is None

@@ -303,6 +303,10 @@ class Session(Conversation):
         if self.deps.environment is not None:
             self.deps.environment.pending.append(text)
 
+    def when_reported(self, run: Callable[[], None]) -> None:
+        """Call a function when a hook in the background has a report for the model, on its thread."""
+        self.deps.state.reported = run
+
     def use_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
         if mode not in MODES:
