@@ -28,7 +28,7 @@ from agent_tools.record import hints_of
 from agent_tools.text import nearest_key_hint, shorten
 
 with lazy_imports():
-    from agent_cli.config import claude_keys, removed, rule_lists
+    from agent_cli.config import claude_keys, removed, rule_lists, telemetry
     from agent_cli.hooks import reader as hook_reader
 
 _LISTS = ("deny", "ask", "allow")
@@ -193,6 +193,9 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
 
 def _add_session(layers: Layers, found: claude_keys.Translated, source: str, origin: Origin) -> None:
     """Merge what is not one of our settings: variables, plugins, and the command that prints Claude's key."""
+    if origin != "user" and (named := [name for name in found.env if telemetry.steers_telemetry(name)]):
+        layers.ignored.append(f"{source}: {', '.join(named)} can only be set in your own settings")
+        found = found.replace(env={name: value for name, value in found.env.items() if name not in named})
     if found.env and origin == "project":
         shown = ", ".join(shown_variable(name, value) for name, value in found.env.items())
         layers.held.append(Withheld(source, "env", shown))

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from agent_tools.record import Value
 
 SOURCES = ("user", "project", "local")
+# Turns telemetry on; `config/telemetry` reads the others.
+TELEMETRY_VARIABLE = "CLAUDE_CODE_ENABLE_TELEMETRY"
 
 
 class DebugOptions(Value):

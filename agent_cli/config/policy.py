@@ -21,7 +21,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
 with lazy_imports():
-    from agent_cli.config import rule_lists
+    from agent_cli.config import rule_lists, telemetry
 
 FILE = "/etc/agent/policy.toml"
 VARIABLE = "AGENT_POLICY"
@@ -41,6 +41,7 @@ class ManagedPolicy(Value):
     denied_servers: patterns of names or addresses.
     allowed_servers, allowed_plugins, allowed_marketplaces: patterns of names or addresses, or of sources, one list per
         source of the policy; none allows all.
+    env: variables of telemetry, which the user's own do not change.
     notes: keys that have no effect.
     """
 
@@ -52,6 +53,7 @@ class ManagedPolicy(Value):
     allowed_servers: tuple[tuple[str, ...], ...] = ()
     allowed_plugins: tuple[tuple[str, ...], ...] = ()
     allowed_marketplaces: tuple[tuple[str, ...], ...] = ()
+    env: dict[str, str] = {}  # noqa: RUF012 - never changed
     notes: tuple[str, ...] = ()
 
     def refuses_server(self, name: str, target: str) -> str:
@@ -84,6 +86,7 @@ class ManagedPolicy(Value):
         found += [f"denied servers: {', '.join(self.denied_servers)}"] if self.denied_servers else []
         for key in _LISTS:
             found += [f"{key.replace('_', ' ')}: {', '.join(listed) or 'none'}" for listed in getattr(self, key)]
+        found += [f"telemetry: {', '.join(self.env)}"] if self.env else []
         return [*found, *(f"not used: {note}" for note in self.notes)]
 
 
@@ -145,6 +148,10 @@ def _merge(before: ManagedPolicy, text: str, source: str, *, from_caller: bool =
     bypass = _flag(table.pop("no_bypass", False), f"{source}: no_bypass")
     bypass = bypass or rules.get("disableBypassPermissionsMode") in ("disable", True)
     changed: dict[str, Any] = {"denied_servers": before.denied_servers}
+    env = _variables(table.pop("env", {}), f"{source}: env")
+    if from_caller:
+        notes, env = [*notes, *(["env"] if env else [])], {}
+    notes += [f"env.{name}" for name in env if not telemetry.steers_telemetry(name)]
     for key, raw in table.items():
         name = _CLAUDE.get(key, key)
         if name in _LISTS:
@@ -154,13 +161,14 @@ def _merge(before: ManagedPolicy, text: str, source: str, *, from_caller: bool =
         elif from_caller or key == "$schema":
             notes.append(key)
         else:
-            known = ", ".join(("permissions", "no_bypass", "denied_servers", *_LISTS))
+            known = ", ".join(("permissions", "no_bypass", "denied_servers", "env", *_LISTS))
             raise SettingsError(f"{source}: {key}: unknown key of a policy; there are {known}")
     return before.replace(
         sources=(*before.sources, source),
         deny=(*before.deny, *_strings(rules.get("deny", []), f"{source}: permissions.deny")),
         ask=(*before.ask, *_strings(rules.get("ask", []), f"{source}: permissions.ask")),
         no_bypass=before.no_bypass or bypass,
+        env={**before.env, **{name: value for name, value in env.items() if telemetry.steers_telemetry(name)}},
         notes=(*before.notes, *notes),
         **changed,
     )
@@ -170,6 +178,12 @@ def _flag(raw: Any, where: str) -> bool:
     if not isinstance(raw, bool):
         raise SettingsError(f"{where}: expected true or false")
     return raw
+
+
+def _variables(raw: Any, where: str) -> dict[str, str]:
+    if not isinstance(raw, dict) or not all(isinstance(value, str | int) for value in raw.values()):
+        raise SettingsError(f"{where}: expected a table of variables with their values as text")
+    return {str(name): str(value) for name, value in raw.items()}
 
 
 def _strings(raw: Any, where: str) -> tuple[str, ...]:

@@ -321,6 +321,9 @@ class Settings(TurnSettings, tag="Settings"):
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
     hooks: Annotated[tuple[Hook, ...], "commands run at session events, as [[hooks]]: see hooks.md"] = ()
     disable_hooks: Annotated[bool, "do not run any hooks", USER] = False
+    wake_turns: Annotated[
+        int, "turns in a row that background commands and hooks may start when they end; 0: they wait for you", USER
+    ] = 0
     verify: Annotated[
         tuple[str, ...], "prefixes of further commands that verify the work, as the known test runners do"
     ] = ()

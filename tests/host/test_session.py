@@ -357,3 +357,14 @@ def test_a_background_command_that_ends_while_the_host_is_silent_is_reported(wor
         assert host.of_type("system", "task_notification")[0]["status"] == "completed"
         assert host.say("and?")["result"] == "Read."
         assert len(host.of_type("system", "task_notification")) == 1
+
+
+def test_a_background_command_starts_a_turn_of_a_host_whose_user_allows_it(work: Path) -> None:
+    replies = [bash("until [ -e go ]; do sleep 0.05; done; echo found", run_in_background=True), {"text": "Started."}]
+    model = script(work.parent / "s.toml", [*replies, {"text": "It ended.", "expect": "[Background command b1"}])
+    args = ["--model", model, "--allowedTools", "Bash", "--settings", "wake_turns = 1"]
+    with HostClient(args, work) as host:
+        assert host.say("go")["result"] == "Started."
+        (work / "go").touch()
+        assert host.result()["result"] == "It ended."
+        assert len(host.of_type("system", "task_notification")) == 1

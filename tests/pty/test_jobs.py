@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import agent
+from tests.support.pty_screen import Drawn
 from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 from tests.support.waiting import gone, soon
@@ -64,3 +65,46 @@ def test_the_model_hears_once_which_background_commands_ended_with_the_program(w
     assert json.loads(done.stdout)["result"] == "Nothing new."
     (log,) = (work.parent / "home").rglob("sessions/*/*.jsonl")
     assert log.read_text().count("which ended the background commands") == 1
+
+
+LATER = "until [ -e go ]; do sleep 0.05; done; echo built"
+
+
+def allow(work: Path, turns: int) -> None:
+    (work.parent / "home").mkdir(exist_ok=True)
+    (work.parent / "home/.agentrc").write_text(f"wake_turns = {turns}\n")
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_what_ends_in_the_background_starts_a_turn_only_if_the_user_allows_it(work: Path, turns: int) -> None:
+    replies = [{"calls": [call("Bash", command=LATER, run_in_background=True)]}, {"text": "Started."}]
+    model = script(work.parent / "s.toml", [*replies, {"text": "It is built.", "expect": "[Background command b1"}])
+    allow(work, turns)
+    with Drawn(["--model", model, "--allowedTools", "Bash", "--", "build"], work) as screen:
+        screen.wait("Started.")
+        screen.wait("· 1 job")
+        (work / "go").touch()
+        screen.wait("job b1 ended: exit code 0")
+        if turns:
+            screen.wait("continuing with what ended in the background (1 of 2, see wake_turns)")
+        else:
+            screen.line("and?")
+        screen.wait("It is built.")
+        screen.leave()
+    (log,) = (work.parent / "home").rglob("sessions/*/*.jsonl")
+    assert ("and?" in log.read_text()) == (turns == 0)
+
+
+def test_turns_that_start_by_themselves_are_limited_until_the_user_writes(work: Path) -> None:
+    hook = {"type": "command", "command": "echo Again. >&2; exit 2", "asyncRewake": True}
+    settings = json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}})
+    model = script(work.parent / "s.toml", [{"text": f"Answer {n}."} for n in range(9)])
+    allow(work, 2)
+    with Drawn(["--model", model, "--settings", settings, "--", "go"], work) as screen:
+        screen.wait("(2 of 2, see wake_turns)")
+        screen.wait("Answer 2.")
+        screen.line("go on")
+        screen.wait("Answer 5.")
+        screen.leave()
+    (log,) = (work.parent / "home").rglob("sessions/*/*.jsonl")
+    assert "Answer 6." not in log.read_text()

@@ -92,6 +92,8 @@ def looks_like_key(name: str) -> bool:
     *before, last = words = name.upper().split("_")
     if last in _SECRET_LAST_WORDS and before and before[-1]:
         return True
+    if last == "HEADERS" and ("OTLP" in before or before[-1:] == ["CUSTOM"]):
+        return True  # of requests: OTEL_EXPORTER_OTLP_HEADERS, ANTHROPIC_CUSTOM_HEADERS
     return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
 
 

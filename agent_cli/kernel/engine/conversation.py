@@ -27,10 +27,11 @@ from agent_cli.kernel.messages import (
     UserMessage,
     close_open_calls,
     is_interrupted,
+    is_synthetic,
     new_uuid,
     pending_calls,
 )
-from agent_cli.kernel.results import Diagnostics, Spent, TurnResult, Usage
+from agent_cli.kernel.results import Complete, Diagnostics, Spent, TurnResult, Usage
 from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -42,6 +43,7 @@ with lazy_imports():
         session_hooks,  # only with hooks
     )
     from agent_tools.fs import read_state
+    from agent_tools.shell import jobs
 
 NO_ANSWER = "The user continued with another message, which may answer the question of this call."
 BROKE_OFF = (
@@ -91,6 +93,7 @@ class Conversation:
     suspended_state: stored state of the suspended turn.
     plans: states of the plan, each with the number of messages at that time.
     plan_paused: the plan belongs to an earlier request.
+    woken: turns in a row that started by themselves.
     broken_off: open calls that had started when an earlier process ended; a resumed turn does not run them again.
     """
 
@@ -144,6 +147,7 @@ class Conversation:
         self.plans = list(plans)
         self.plan_paused = False
         self.broken_off = broken_off
+        self.woken = 0
         self._running = False
 
     @property
@@ -191,6 +195,8 @@ class Conversation:
         self.deps.context.mentioned.clear()
         self.deps.state.running = self.deps, self.options
         self.last = None
+        if not is_synthetic(text):
+            self.woken = 0
         for prepare in self.preparations:
             prepare()
         typed, given = text, as_expanded_prompt(text if verbatim else self._expanded(text))
@@ -421,10 +427,29 @@ class Conversation:
     def wait_for_reports(self) -> str:
         """Wait for hooks in the background that may report to the model; return what they report, "" for nothing."""
         self.deps.hooks.wait(self.deps.context.cancel)
+        return "\n\n".join(self._hook_reports())
+
+    def _hook_reports(self) -> list[str]:
         reports = [text for text in self.inbox if text.startswith(HOOK_REPORT)]
         for text in reports:
             self.inbox.remove(text)
-        return "\n\n".join(reports)
+        return reports
+
+    def wakes(self, limit: int) -> bool:
+        """Return True if what ended in the background may start a turn now, for at most so many turns in a row.
+
+        None starts after a turn that was interrupted or failed, or while the user is asked.
+        """
+        if self.woken >= limit or self._running or self.suspended or not isinstance(self.last, Complete):
+            return False
+        ended = self.deps.context.state(jobs.Jobs).has_unreported
+        return ended or any(text.startswith(HOOK_REPORT) for text in self.inbox)
+
+    def take_reports(self) -> str:
+        """Return the message of a turn that starts because something ended in the background."""
+        self.woken += 1
+        context = self.deps.context
+        return "\n\n".join([*self._hook_reports(), *context.state(jobs.Jobs).notices(context, root=True)])
 
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []

@@ -289,6 +289,7 @@ class ConversationState:
     prompt_id: UUID of the message that the turn answers.
     agent_id: the call that started the sub-agent whose state this is; "" at the top.
     agent_transcript: returns the path of a sub-agent's transcript by its ID; None if there is none.
+    reported: called when a hook in the background has put its report into the inbox, on its thread.
     """
 
     def __init__(self, window: Window | None = None) -> None:
@@ -302,6 +303,7 @@ class ConversationState:
         self.ended: dict[str, SubagentEnd] = {}
         self.prompt_id = self.agent_id = ""
         self.agent_transcript: Callable[[str], str | None] = lambda agent_id: None
+        self.reported: Callable[[], None] = lambda: None
 
     def of_nested(self, call_id: str) -> ConversationState:
         """Return the state of a sub-agent: shared with this one, except for its window."""

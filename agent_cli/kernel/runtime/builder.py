@@ -6,11 +6,11 @@ Nothing here prints or decides how a run looks; the front ends do. User errors a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.config.config import Config
+from agent_cli.config.config import TELEMETRY_VARIABLE, Config
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings, TurnSettings
 from agent_cli.hooks import HookRegistry, HookSession
@@ -84,9 +84,11 @@ from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
 
 if TYPE_CHECKING:
+    from agent_cli.config.telemetry import TelemetryOptions
     from agent_cli.kernel.engine.turn import Guard
     from agent_cli.kernel.message_ids import MessageIds
     from agent_cli.kernel.runtime.transcripts import SessionTranscript
+    from agent_cli.telemetry.listener import SessionTelemetry
     from agent_tools.process.guarded_git import GitRun
 
 with lazy_imports():
@@ -98,6 +100,7 @@ with lazy_imports():
         moved_project,  # only to resume a session
         recording,  # only for runs that are recorded or replayed
         session_change,  # only to resume a session
+        telemetry,  # only if the user exports any
         transcripts,  # only with hooks or a host
     )
     from agent_cli.policy import git_use
@@ -127,6 +130,10 @@ def build_session(
     config, settings = opened.config, layers.settings()
     if layers.env:
         run_env = run_env.replace(env={**run_env.env, **layers.env})
+    env, exported = run_env.env, None
+    if env.get(TELEMETRY_VARIABLE) or layers.managed.env:
+        exported = telemetry.telemetry_wanted(env, layers.managed.env)
+        run_env = run_env.replace(env=telemetry.without_telemetry(env)) if exported is not None else run_env
     check_mode(settings.permissions.mode, run_env.env, layers.managed)
     if config.agent:
         settings = with_agent(config, run_env, layers, settings, embedded)
@@ -137,6 +144,8 @@ def build_session(
     build.make_header()
     build.open_model()
     build.keep_transcript()
+    if exported is not None:
+        build.start_telemetry(exported, env)
     build.make_turns(*answered)
     return build
 
@@ -169,6 +178,7 @@ class SessionBuild:
         self.guards: list[Guard] = []
         self.transcript: SessionTranscript | None = None
         self.ids: MessageIds | None = None
+        self.telemetry: SessionTelemetry | None = None
 
     def choose_model(self) -> None:
         """Choose the model; of a session that is copied, name its files as they are called here."""
@@ -303,6 +313,14 @@ class SessionBuild:
             counts = transcripts.message_counts(self.header, self.restored, self.log)
             self.ids = message_ids.MessageIds(self.header.session_id, counts)
 
+    def start_telemetry(self, exported: TelemetryOptions, env: Mapping[str, str]) -> None:
+        """Begin to export what happens. env: with the variables of telemetry."""
+        types, state = self.added.agent_types, self.state
+        self.telemetry = telemetry.start_telemetry(
+            exported, self.config, {**env, **self.layers.managed.env}, self.header.session_id, self.warn,
+            lambda: state.prompt_id, lambda name: name in types and types[name].path is None, attended=self.attended,
+        )  # fmt: skip
+
     def make_turns(self, approver: Approver, asker: Asker) -> None:
         """Make what turns use, and how the history of the resumed session continues."""
         settings, run_env, layers, handle = self.settings, self.run_env, self.layers, self.handle
@@ -356,7 +374,9 @@ class SessionBuild:
         self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
         searched = tool_specs([tool for tool in self.tools if tool not in self.requested], self.context)
         self.options = self.options.replace(saved=saved, searched=searched)
-        self.record = session_recorder(self.log, self.transcript, self.ids, self.debug_log, self.embedded.record)
+        self.record = session_recorder(
+            self.log, self.transcript, self.ids, self.debug_log, self.embedded.record, self.telemetry
+        )
         self.notes = tuple(session_change.notes(header, self.memory, restored)) if restored is not None else ()
         self.origin = session_origin(self.config, settings, restored)
         self.left_open = calls_left_open(restored)

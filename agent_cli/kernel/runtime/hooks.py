@@ -78,6 +78,7 @@ class SessionSurroundings(HookSurroundings):
     def wake(self, text: str) -> None:
         if self._live is not None:
             self._live.inbox.append(text)
+            self._live.reported()
 
     def call_tool(self, server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
         """Call a server's tool, and decline the server's questions to the user."""

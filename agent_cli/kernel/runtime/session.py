@@ -135,6 +135,7 @@ class Session(Conversation):
         self.chosen, self.header, self.restored = build.chosen, build.header, restored
         self.commands, self.added, self.memory = commands, build.added, build.memory
         self.transcript, self.ids, self._log = build.transcript, build.ids, build.log
+        self._telemetry, self._warn = build.telemetry, build.warn
         self.name = restored.name if restored else ""
         self._unsaid: list[SessionNamed | UsageAdded] = []
         self.mcp: SessionServers | None = None
@@ -296,11 +297,17 @@ class Session(Conversation):
                 self.mcp.servers.close()
             if self._log is not None:
                 self._log.close()
+            if self._telemetry is not None and (failure := self._telemetry.close()):
+                self._warn(f"telemetry: {failure}")
 
     def tell(self, text: str) -> None:
         """Tell the model of a change, with all others, before the next message or request."""
         if self.deps.environment is not None:
             self.deps.environment.pending.append(text)
+
+    def when_reported(self, run: Callable[[], None]) -> None:
+        """Call a function when a hook in the background has a report for the model, on its thread."""
+        self.deps.state.reported = run
 
     def use_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""

@@ -274,15 +274,17 @@ def session_recorder(
     ids: MessageIds | None,
     debug_log: DebugLog | None,
     unsaved: Listener | None = None,
+    telemetry: Listener | None = None,
 ) -> Listener:
-    """Return a function that records the events of a session in its log, transcript and debug log.
+    """Return a function that records the events of a session in its log, transcript and debug log, and passes them on
+    to its telemetry.
 
     unsaved: receives the events of a session that is not saved.
     """
     record: Listener = log.record if log is not None else unsaved or _discard
     if transcript is not None:
         record = transcript.record
-    if ids is None and debug_log is None:
+    if ids is None and debug_log is None and telemetry is None:
         return record
 
     def counted(event: Event) -> None:
@@ -291,6 +293,8 @@ def session_recorder(
         if debug_log is not None:
             debug_log.event(event)
         record(event)
+        if telemetry is not None:
+            telemetry(event)
 
     return counted
 

@@ -99,7 +99,7 @@ class ViewWatch:
 class SessionView(SessionEntries):
     """A session as its events tell it.
 
-    watch: notes what changes. prefix: of the entries' keys.
+    watch: notes what changes. prefix: of the entries' keys. effort: how hard the model is told to think.
     """
 
     def __init__(self, agent: str = "", watch: ViewWatch | None = None, prefix: str = "") -> None:
@@ -107,7 +107,7 @@ class SessionView(SessionEntries):
         self.watch, self._prefix = watch, prefix
         self._nested: dict[CallView, SessionView] = {}
         self._texts: list[str] = []
-        self._effort = ""
+        self.effort = ""
         self._open: dict[str, CallView] = {}
         self._unfinished: dict[CallView, None] = {}
         self._early: list[HookFinished] = []
@@ -313,7 +313,7 @@ class SessionView(SessionEntries):
             self._add_user_message(view, self.turn)
         else:
             self._add_answer(view, message, self.turn)
-        view.effort, view.round = self._effort, self.turn.round if self.turn is not None else 0
+        view.effort, view.round = self.effort, self.turn.round if self.turn is not None else 0
         self._texts.append(message.text)
 
     def _add_user_message(self, view: MessageView, turn: TurnView | None) -> None:
@@ -346,7 +346,7 @@ class SessionView(SessionEntries):
     def _start_turn(self, event: TurnStarted) -> None:
         view, self._next = self._next, None
         self._end_draft()
-        self._effort = str(event.saved.get("settings", {}).get("effort") or "")
+        self.effort = str(event.saved.get("settings", {}).get("effort") or "")
         if view is not None and (turn := self.turn) is not None:
             # The turn before it was cut off.
             turn.added = [each for each in turn.added if each is not view]

@@ -120,13 +120,22 @@ class HostSession(OpenSession):
                 self._agent.close()
 
     def _next(self) -> Fields | ControlRequest | BadLine | _End:
-        """Wait for the host, and report background commands that end meanwhile."""
-        while self._stream is not None and self._stream.between_turns():
+        """Wait for the host, and report background commands that end meanwhile, which may start a turn."""
+        while self._stream is not None and (self._stream.between_turns() or self._may_wake):
             try:
                 return self._queue.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                continue
+                if self._may_wake and self.agent.wakes(self.agent.settings.wake_turns):
+                    uuid = new_uuid()
+                    self._message_ids.append(uuid)
+                    message = {"content": self.agent.take_reports()}
+                    return {"type": "user", "line": 0, "uuid": uuid, "client_composed": True, "message": message}
         return self._queue.get()
+
+    @property
+    def _may_wake(self) -> bool:
+        """True if something in the background may start a turn yet."""
+        return self.agent.woken < self.agent.settings.wake_turns
 
     def end(self) -> None:
         """End the session after the running turn."""

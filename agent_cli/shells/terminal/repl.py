@@ -296,6 +296,8 @@ class Repl(Dialogs):
             self.run_turn(first)
         while True:
             try:
+                while self.wakes():
+                    self.run_woken()
                 text = self._read_message(mark)
                 if text:
                     self.handle_input(text)
@@ -386,6 +388,18 @@ class Repl(Dialogs):
         self.measure_context()
         self.agent.record_unsaid()
         self._titles.turn_ended(self.agent)
+
+    def wakes(self) -> bool:
+        """Return True if what ended in the background may start a turn now."""
+        return self.agent.wakes(self.layers.settings().wake_turns)
+
+    def run_woken(self) -> None:
+        """Run a turn with what ended in the background."""
+        reports = self.agent.take_reports()
+        limit = self.layers.settings().wake_turns
+        self.say(f"  continuing with what ended in the background ({self.agent.woken} of {limit}, see wake_turns)")
+        self.run_interruptible(lambda: self.agent.send(reports, self.show_event, verbatim=True))
+        self.measure_context()
 
     @property
     def usage(self) -> Usage:

@@ -432,6 +432,11 @@ class Jobs(ToolState):
                 found.append(end_notice(job))
         return found
 
+    @property
+    def has_unreported(self) -> bool:
+        """True if the model does not know yet that a command has ended."""
+        return any(not job.running and not job.reported for job in self.all())
+
     def close(self) -> None:
         """Stop all commands. Returns within seconds."""
         self._on_end = None

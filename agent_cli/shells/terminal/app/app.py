@@ -366,6 +366,13 @@ class TerminalApp:
             self._save_draft()
             self.session.unqueue(text)
             self.send(text)
+        else:
+            self.wake()
+
+    def wake(self) -> None:
+        """Start a turn with what ended in the background, if nothing else runs and the user allows that."""
+        if not self.busy and not self.leaving and self.session.wakes():
+            self._work(self.session.run_woken)
 
     def _after_key(self, sender: object) -> None:
         self.questions.key_pressed()

@@ -64,6 +64,11 @@ class NoSession:
 
     def next_mode(self) -> None: ...
 
+    def wakes(self) -> bool:
+        return False
+
+    def run_woken(self) -> None: ...
+
     def take_back(self) -> int:
         return 0
 

@@ -81,6 +81,12 @@ class ScreenSession(Protocol):
 
     def next_mode(self) -> None: ...
 
+    def wakes(self) -> bool:
+        """Return True if what ended in the background may start a turn now."""
+
+    def run_woken(self) -> None:
+        """Run the turn that it starts; on the worker's thread."""
+
     @property
     def proposal(self) -> str:
         """A message that would continue the work; "" if nothing is left."""

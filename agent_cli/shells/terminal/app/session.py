@@ -129,6 +129,7 @@ class AppRepl(Repl):
     def _build(self, config: Config) -> Session:
         agent = super()._build(config)
         agent.tool_context.supply(Jobs(self._job_ended))
+        agent.when_reported(lambda: self.live.soon(self.live.wake))
         return agent
 
     def _open_screen(self) -> Transcript:
@@ -220,6 +221,7 @@ class AppRepl(Repl):
         if job.ending is not None and job.ending.cause in ("exit", "time-out"):
             self.say(f"  job {job.id} ended: {job.state}, {short_duration(job.elapsed)} ({shorten(job.command, 60)})")
         self.live.soon(self.live.draw_soon)
+        self.live.soon(self.live.wake)
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
         """Show as many of the last turns as fit on two screens, at least one."""
@@ -307,6 +309,10 @@ class AppRepl(Repl):
             pass  # a command's question was interrupted
         if self._files is not None:
             self._files.mark_stale()
+        self.live.soon(self._branch.check)
+
+    def run_woken(self) -> None:
+        super().run_woken()
         self.live.soon(self._branch.check)
 
     def say(self, text: str) -> None:
