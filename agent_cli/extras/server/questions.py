@@ -180,3 +180,24 @@ def _questions(asked: QuestionAsked, item: Mapping[str, Any]) -> Form:
             _choice("Skip", answer.replace(verdict="reject"), "no"),
         ],
     }
+
+
+def form_lines(form: Mapping[str, Any]) -> list[str]:
+    """Return everything that a question shows, as lines."""
+    lines = ["", form["title"], *form["about"], *(f"! {warning}" for warning in form["warnings"])]
+    for block in form["blocks"]:
+        kind = block["type"]
+        if kind in ("command", "text", "markdown"):
+            lines += [f"  {line}" for line in block["text"].split("\n")]
+        elif kind == "list":
+            lines += [f"  {block.get('title', '')}".rstrip(), *(f"  - {item}" for item in block["items"])]
+        elif kind == "rows":
+            lines += [f"  {name}: {value}" for name, value in block["rows"]]
+        elif kind in ("files", "hunks"):
+            for file in block["files"]:
+                lines += [f"  {file['path']}", *(f"  {line}" for line in file["patch"].split("\n"))]
+        else:
+            for asked in block["questions"]:
+                lines += [f"  {escape_lookalikes(one_line(asked['question']))}"]
+                lines += [f"  - {escape_lookalikes(one_line(option['label']))}" for option in asked.get("options", ())]
+    return [*lines, *(f"  {fact}" for fact in form["facts"])]

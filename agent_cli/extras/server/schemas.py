@@ -113,6 +113,28 @@ class PairBody(JsonBody):
     device: ShortText = ""
 
 
+class PushBody(JsonBody):
+    """A browser's push subscription. on: False ends it."""
+
+    endpoint: Annotated[str, StringConstraints(max_length=2_000)]
+    p256dh: ShortText = ""
+    auth: ShortText = ""
+    on: bool = True
+
+
+class PushAnswerBody(JsonBody):
+    """The ticket of a notification."""
+
+    ticket: ShortText
+
+
+class PushInfo(BaseModel):
+    """The key to subscribe with, and whether a device of this token gets notifications."""
+
+    key: str
+    subscribed: bool
+
+
 class EmptyBody(JsonBody):
     """Nothing."""
 

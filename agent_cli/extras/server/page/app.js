@@ -2,8 +2,9 @@
 
 import { ApiError, get, onConnection, onSignedOut, pair, setToken, takeToken } from "./api.js";
 import { announce, button, h, icon, labelled, replace } from "./dom.js";
+import { canNotify, notifies, notify, startWorker, toggleNotifications } from "./notify.js";
 import { showKeys } from "./panels.js";
-import { recall, remember } from "./storage.js";
+import { remember } from "./storage.js";
 import { SessionList, Sessions } from "./sessions.js";
 import { SessionView } from "./session.js";
 import { startTask } from "./start.js";
@@ -51,33 +52,14 @@ function themeButton() {
   });
 }
 
-const NOTIFY = "agent.notify";
-const notifies = () => recall(NOTIFY) === "yes" && Notification.permission === "granted";
-
 function notifyButton() {
-  if (!("Notification" in window) || !window.isSecureContext) return null;
+  if (!canNotify) return null;
   return toggle({
     drawn: () => "bell",
     words: () => `Notifications: ${notifies() ? "on" : "off"}`,
     pressed: notifies,
-    next: async () => {
-      const wanted = !notifies();
-      if (wanted && Notification.permission !== "granted") await Notification.requestPermission();
-      remember(NOTIFY, wanted ? "yes" : "no");
-      return wanted && !notifies() ? "This browser does not allow notifications here." : "";
-    },
+    next: toggleNotifications,
   });
-}
-
-function notify(session) {
-  if (!notifies() || !document.hidden) return;
-  const title = session.state === "waiting" ? "Waiting for you" : session.state === "failed" ? "Failed" : "Done";
-  const shown = new Notification(title, { body: oneLine(session.title) || "A session", tag: session.id, icon: "/page/favicon.svg" });
-  shown.onclick = () => {
-    window.focus();
-    location.hash = `#/s/${encodeURIComponent(session.id)}`;
-    shown.close();
-  };
 }
 
 /** Show how many sessions wait in the title and in the icon. */
@@ -156,6 +138,7 @@ async function begin() {
     await sessions.start();
     if (sessions !== current) return;
     frame();
+    startWorker();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401) return;
