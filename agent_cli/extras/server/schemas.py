@@ -426,11 +426,14 @@ class UndoAnswer(BaseModel):
 
 
 class FileDiffItem(BaseModel):
+    """A change of a file. rows: the patch as the page shows it, each with its kind, line numbers and nodes."""
+
     path: str
     status: Literal["created", "modified", "deleted"]
     added: int
     removed: int
     patch: str
+    rows: list[list[Any]]
 
 
 class SessionDiff(BaseModel):

@@ -1,7 +1,7 @@
 // The page: the token, the frame, the routes, the keys, and what the window's title says.
 
 import { ApiError, get, onConnection, onSignedOut, pair, setToken, takeToken } from "./api.js";
-import { announce, button, h, icon, labelled, replace } from "./dom.js";
+import { announce, button, h, icon, replace, template } from "./dom.js";
 import { canNotify, notifies, notify, startWorker, toggleNotifications } from "./notify.js";
 import { showKeys } from "./panels.js";
 import { remember } from "./storage.js";
@@ -87,17 +87,9 @@ function iconWith(number) {
 
 function signIn(message = "") {
   leave();
-  const field = h("input", { type: "password", autocomplete: "current-password", spellcheck: "false", required: true });
-  const problem = h("p", { class: "problem", role: "alert" }, message);
-  const form = h(
-    "form",
-    { class: "form sign-in", novalidate: true },
-    h("h1", {}, "agent"),
-    h("p", { class: "hint" }, "Open the link that agent serve printed, or paste its token here."),
-    labelled("Token", field),
-    problem,
-    h("button", { type: "submit", class: "button primary" }, "Continue"),
-  );
+  replace(place, h("main", { id: "main", class: "center" }, template("sign-in")));
+  const [form, field, problem] = ["form", "input", ".problem"].map((one) => place.querySelector(one));
+  problem.textContent = message;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const given = /token=([^&\s]+)/.exec(field.value)?.[1] || field.value;
@@ -108,7 +100,6 @@ function signIn(message = "") {
     setToken(given);
     begin();
   });
-  replace(place, h("main", { id: "main", class: "center" }, form));
   document.title = "Sign in · agent";
   field.focus();
 }
