@@ -78,8 +78,9 @@ DOORS = {
         *(f"{_TERMINAL}/render/{name}.py" for name in (
             "console", "details", "events", "code", "markdown", "ansi", "live_writer", "writer", "transcript")),
     },
-    "markdown_it": {f"{_TERMINAL}/render/markdown.py", "agent_cli/kernel/session/export.py"},
-    "pygments": {f"{_TERMINAL}/render/code.py"},
+    "markdown_it": {f"{_TERMINAL}/render/markdown.py", "agent_cli/kernel/session/export.py",
+                    "agent_cli/extras/server/drawing.py"},
+    "pygments": {f"{_TERMINAL}/render/code.py", "agent_cli/extras/server/drawing.py"},
     "typer": {"agent_cli/cli/app.py",
               *(f"agent_cli/cli/commands/{p.name}" for p in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py"))},
     "pydantic": {"agent_cli/extras/acp/protocol.py", "agent_cli/extras/server/app.py",
@@ -113,12 +114,13 @@ DOORS = {
     "mcp_types": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "starlette": {f"agent_cli/extras/server/{name}.py" for name in (
-        "actions", "app", "coding", "commands", "guard", "managing", "queries", "shipping", "uploads")},
+        "actions", "app", "coding", "commands", "guard", "managing", "push", "queries", "shipping", "uploads")},
+    "cryptography": {"agent_cli/extras/server/web_push.py"},
     "uvicorn": {"agent_cli/extras/server/app.py"},
     "asyncio": {"agent_cli/extras/acp/client.py", "agent_cli/extras/acp/server.py",
                 *(f"agent_cli/extras/server/{name}.py" for name in (
-                    "actions", "app", "coding", "commands", "guard", "hub", "managing", "notify",
-                    "pool", "queries", "shipping", "streams", "uploads")),
+                    "actions", "app", "coding", "commands", "delivery", "guard", "hub", "managing", "notify",
+                    "pool", "push", "queries", "shipping", "streams", "uploads")),
                 *(f"agent_cli/mcp/{name}.py" for name in (
                     "client", "jsonrpc", "stdio", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
@@ -129,7 +131,7 @@ BUDGETS = {
     "agent_tools.edit": 2600, "agent_tools.fs": 2450, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 7500, "config": 2600, "console": 150, "doctor": 750, "extras.acp": 2150,
-    "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5500, "git": 1300,
+    "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 6150, "git": 1300,
     "hooks": 2350, "kernel": 2400, "kernel.engine": 9900, "kernel.runtime": 5850, "kernel.session": 5900,
     "knowledge": 1950, "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150,
     "mcp": 4450, "models": 8150, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700,

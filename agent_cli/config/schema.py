@@ -146,7 +146,7 @@ class WebSettings(Value, tag="Web"):
     ] = ""
     search_url: Annotated[str, "address of your SearXNG server, or a replacement for another provider's", USER] = ""
     allow_private: Annotated[
-        tuple[str, ...], "private hosts, addresses and networks that WebFetch may reach", USER
+        tuple[str, ...], "private hosts, addresses and networks that WebFetch and push notifications may reach", USER
     ] = ()
     timeout: Annotated[float, "seconds for a whole page or search; 0: no limit", TIGHTEN] = 30.0
 

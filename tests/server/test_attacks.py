@@ -318,3 +318,53 @@ def test_tokens_are_private_listed_and_revoked(server: Served) -> None:
     assert agent(["serve", "token", "revoke", "guest"], server.work).returncode == 0
     assert server.request("GET", "/v1/me", token=secret).status in (401, 429)
     assert agent(["serve", "token", "revoke", "guest"], server.work).returncode == 2
+
+
+KEYS = {"p256dh": f"B{'A' * 86}", "auth": "A" * 22}
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://push.example.org/x", "https://127.0.0.1/x", "https://127.1/x", "https://localhost/x",
+        "https://169.254.169.254/latest", "https://[::1]/x", "https://[::ffff:10.0.0.1]/x", "https://10.0.0.1:8443/x",
+        "https://printer.local/x", "https://intranet/x", "https://user@push.example.org/x", "file:///etc/passwd", "",
+    ],
+)  # fmt: skip
+def test_a_push_goes_to_no_private_address(server: Served, endpoint: str) -> None:
+    answer = server.request("POST", "/v1/push", {"endpoint": endpoint, **KEYS})
+    assert (answer.status, answer.code) == (422, "endpoint")
+    assert not server.get("/v1/push")["subscribed"]
+
+
+@pytest.mark.parametrize("keys", [KEYS, {"p256dh": "no", "auth": "A" * 22}, {}, {"p256dh": "\u00e9", "auth": "x"}])
+def test_a_push_needs_the_keys_of_a_browser(server: Served, keys: dict[str, str]) -> None:
+    body = {"endpoint": "https://push.example.org/x", **keys}
+    assert server.request("POST", "/v1/push", body).code == "keys"
+
+
+def test_answers_to_notifications_cannot_be_guessed(server: Served) -> None:
+    path = "/v1/push/answer"
+    assert server.request("POST", path, {"ticket": "x"}, token="", Origin="https://evil.example").code == "origin"
+    assert server.request("POST", path, {"ticket": "x", "verdict": "approve"}, token="").status in (422, 429)
+    answers = [server.request("POST", path, {"ticket": f"wrong {n}"}, token="").status for n in range(25)]
+    assert set(answers) <= {403, 429} and answers[-1] == 429
+    assert server.get("/v1/me")["role"] == "start"
+
+
+def test_only_the_service_worker_may_control_the_whole_page(server: Served) -> None:
+    worker = server.request("GET", "/page/sw.js")
+    assert worker.headers["service-worker-allowed"] == "/" and worker.headers["content-type"].startswith("text/javas")
+    assert worker.headers["cache-control"] == "no-cache"
+    assert "trusted-types agent" in worker.headers["content-security-policy"]
+    code = worker.raw.decode()
+    assert not any(word in code for word in ("caches", "indexedDB", "Authorization", "importScripts", "localStorage"))
+    others = [server.request("GET", f"/page/{name}") for name in ("app.js", "app.webmanifest", "notify.js")]
+    assert not any("service-worker-allowed" in each.headers for each in others)
+
+
+def test_the_manifest_names_only_this_server(server: Served) -> None:
+    manifest = server.request("GET", "/page/app.webmanifest").data
+    places = [manifest["id"], manifest["start_url"], manifest["scope"], *(icon["src"] for icon in manifest["icons"])]
+    assert all(place.startswith("/") and not place.startswith("//") for place in places)
+    assert not {"share_target", "protocol_handlers", "file_handlers"} & manifest.keys()

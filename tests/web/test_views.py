@@ -191,7 +191,7 @@ def test_a_session_is_exported(browser: Browser, served: Served, shown: dict[str
         page.get_by_role("button", name="More about this session").click()
         page.get_by_role("button", name="Export…").click()
         with page.expect_download() as saved:
-            page.get_by_role("button", name="Download").click()
+            page.get_by_role("dialog").get_by_role("button", name="Markdown").click()
         assert saved.value.suggested_filename == "Look-around.md"
         assert "Look around" in saved.value.path().read_text("utf-8")
 

@@ -18,10 +18,10 @@ from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_json
 from agent_cli.extras.server.app import read_last_link
 from agent_cli.extras.server.guard import AccessTokenStore
+from agent_cli.extras.server.questions import form_lines
 from agent_cli.kernel.session.store import state_folder
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.net.urls import split_url
 from agent_tools.net.web_client import WebClient, WebLimits
 from agent_tools.text import counted, escape_controls, one_line, parse_number, shorten
@@ -164,7 +164,7 @@ def _decide(client: _ServerClient, path: str, verb: str, text: str) -> None:
         echo("Nothing waits for a decision there.")
         return
     item = items[0]
-    for line in _form_lines(item["form"]):
+    for line in form_lines(item["form"]):
         echo(escape_controls(line))
     if len(items) > 1:
         echo(f"{counted(len(items) - 1, 'question')} more")
@@ -176,24 +176,3 @@ def _decide(client: _ServerClient, path: str, verb: str, text: str) -> None:
     body = {"call_id": item["call_id"], "binding": item["binding"], "verdict": verdict, "text": text}
     answer = client.ask(f"{path}/decisions", body)
     echo(escape_controls(f"{answer['decided'][:1].upper()}{answer['decided'][1:]}."))
-
-
-def _form_lines(form: dict[str, Any]) -> list[str]:
-    """Return everything that a question shows, as lines."""
-    lines = ["", form["title"], *form["about"], *(f"! {warning}" for warning in form["warnings"])]
-    for block in form["blocks"]:
-        kind = block["type"]
-        if kind in ("command", "text", "markdown"):
-            lines += [f"  {line}" for line in block["text"].split("\n")]
-        elif kind == "list":
-            lines += [f"  {block.get('title', '')}".rstrip(), *(f"  - {item}" for item in block["items"])]
-        elif kind == "rows":
-            lines += [f"  {name}: {value}" for name, value in block["rows"]]
-        elif kind in ("files", "hunks"):
-            for file in block["files"]:
-                lines += [f"  {file['path']}", *(f"  {line}" for line in file["patch"].split("\n"))]
-        else:
-            for asked in block["questions"]:
-                lines += [f"  {escape_lookalikes(one_line(asked['question']))}"]
-                lines += [f"  - {escape_lookalikes(one_line(option['label']))}" for option in asked.get("options", ())]
-    return [*lines, *(f"  {fact}" for fact in form["facts"])]

@@ -16,12 +16,11 @@ import typer
 from agent_cli import Config, UsageError, find_environment, read_settings
 from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples, one_of
-from agent_cli.config.schema import ServeSettings
+from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, print_notice, table
 from agent_cli.extras.server.app import listen, lock_state, make_app, read_last_link, run_server
 from agent_cli.extras.server.guard import OWNER, ROLES, AccessTokenStore
 from agent_cli.extras.server.hub import Hub, ServeOptions
-from agent_cli.extras.server.notify import Notifier
 from agent_cli.extras.server.pairing import Pairing
 from agent_cli.extras.server.qr import qr_lines
 from agent_cli.kernel.session.store import state_folder
@@ -86,7 +85,7 @@ def serve_sessions(
         if not Path(name).is_file():
             raise UsageError(f"There is no file {one_line(name)}.")
     settings = _settings()
-    folders = _folders(tuple(project or ()) or settings.projects)
+    folders = _folders(tuple(project or ()) or settings.serve.projects)
     store = AccessTokenStore(state_folder(os.environ))
     on = _listen(host, port)
     port = int(on.getsockname()[1])
@@ -94,20 +93,21 @@ def serve_sessions(
     shown = f"[{host}]" if ":" in host else host
     link = f"{scheme}://{(allowed_host or [f'{shown}:{port}'])[0]}/"
     lock = lock_state(state_folder(os.environ), link)
-    options = ServeOptions(workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link)
+    options = ServeOptions(
+        workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link, private=settings.web.allow_private
+    )
     hub = Hub(os.environ, folders, options)
     hosts = [f"{shown}:{port}", *(allowed_host or ())]
     if host in (*_LOCAL, "0.0.0.0", "::"):
         hosts += [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
     hosts += [name.rpartition(":")[0] for name in hosts if name.endswith((":80", ":443"))]
-    notifier = Notifier(hub, settings) if settings.notify else None
     echo(f"agent serve: {link}")
     for folder in folders:
         echo(f"  project {one_line(str(folder))}")
     _show_ways_in(store, link, phone=phone)
     tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
     try:
-        run_server(make_app(hub, hosts, store, notifier), on, tls)
+        run_server(make_app(hub, hosts, store, settings.serve.notify), on, tls)
     except OSError as error:
         raise UsageError(f"The certificate cannot be used: {error.strerror or error}.") from None
     os.close(lock)
@@ -139,10 +139,10 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
 
 
-def _settings() -> ServeSettings:
+def _settings() -> Settings:
     """Return the user's own settings; those of a project do not count."""
     run_env = find_environment(os.environ)
-    return read_settings(Config(), run_env).settings().serve
+    return read_settings(Config(), run_env).settings()
 
 
 def _folders(names: tuple[str, ...]) -> list[Path]:

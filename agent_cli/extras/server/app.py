@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli import UsageError
-from agent_cli.extras.server import actions, coding, commands, managing, queries, schemas, shipping, uploads
+from agent_cli.extras.server import actions, coding, commands, managing, push, queries, schemas, shipping, uploads
 from agent_cli.extras.server.guard import (
     PAIR_PATH,
+    PUSH_ANSWER_PATH,
     UPLOAD_PATH,
     AccessTokenStore,
     FailureLimit,
@@ -39,7 +41,7 @@ from agent_cli.extras.server.guard import (
     Role,
 )
 from agent_cli.extras.server.hub import Hub
-from agent_cli.extras.server.notify import Notifier
+from agent_cli.extras.server.notify import HookSender, Notifier
 from agent_cli.extras.server.pairing import Pairing
 from agent_cli.kernel.session.store import write_crash_report
 from agent_cli.kernel.version import __version__
@@ -103,6 +105,10 @@ ROUTES: tuple[ApiRoute, ...] = (
                     "limit": _NUMBER, "cursor": {"type": "string"}}),
     ApiRoute("POST", "/v1/sessions", "start", "Start a task; answers with its session at once.", actions.start_session,
              schemas.SessionItem, schemas.StartBody, 201, (404, 409, 422, 507)),
+    ApiRoute("GET", "/v1/push", "read", "The key for push notifications.", push.get_push, schemas.PushInfo,
+             errors=(507,)),
+    ApiRoute("POST", "/v1/push", "read", "Send notifications to a browser, or no longer.", push.set_push,
+             schemas.AcceptedAnswer, schemas.PushBody, 200, (507,)),
     ApiRoute("GET", "/v1/events", "read", "Sessions as they change, as server-sent events.", queries.stream_sessions,
              media=(_SSE,)),
     ApiRoute("GET", _SESSION, "read", "A session with its plan, questions and usage.", queries.get_session,
@@ -284,6 +290,7 @@ def _operation_id(row: ApiRoute) -> str:
 
 
 _PAGE = Path(__file__).parent / "page"
+_SERVICE_WORKER = "sw.js"
 _TYPES = {".js": "text/javascript", ".webmanifest": "application/manifest+json"}
 # Seconds until a connection has sent a whole request line and headers, from its first byte or from the connection.
 _HEADER_SECONDS = 15.0
@@ -324,17 +331,17 @@ class TimedProtocol(H11Protocol):
             self._due = None
 
 
-def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notifier: Notifier | None = None) -> Any:
-    """Return the ASGI application."""
+def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notify: str = "") -> Any:
+    """Return the ASGI application. notify: the setting `serve.notify`."""
+    hooks = [HookSender(hub, notify).attempts] if notify else []
+    notifier = Notifier(hub, [*hooks, hub.push.attempts])
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         hub.pool.recover(hub.is_ready)
-        if notifier is not None:
-            notifier.start()
+        notifier.start()
         yield
-        if notifier is not None:
-            await notifier.stop()
+        await notifier.stop()
 
     async def handle_error(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -348,31 +355,40 @@ def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notifier:
         Route("/", _index),
         Route("/page/{name}", _page_file),
         Route("/v1/openapi.json", _openapi),
-        Route(PAIR_PATH, _pairing_endpoint(Pairing(hub.state)), methods=["POST"]),
+        Route(PAIR_PATH, _open_endpoint(partial(_pair, Pairing(hub.state)), schemas.PairBody, 201), methods=["POST"]),
+        Route(
+            PUSH_ANSWER_PATH, _open_endpoint(partial(push.answer_push, hub), schemas.PushAnswerBody), methods=["POST"]
+        ),
         *make_routes(hub),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: handle_error})
     return RequestGuard(app, hosts, tokens, FailureLimit(time.monotonic))
 
 
-def _pairing_endpoint(pairing: Pairing) -> Callable[[Request], Awaitable[Response]]:
-    async def pair(request: Request) -> Response:
-        """Exchange a code for a token."""
+def _open_endpoint(
+    handler: Callable[..., Awaitable[dict[str, Any]]], model: type[BaseModel], status: int = 200
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a request without a token."""
+
+    async def endpoint(request: Request) -> Response:
         try:
-            body = await _parse_body(schemas.PairBody, request)
-            assert isinstance(body, schemas.PairBody)
-            made = await asyncio.to_thread(pairing.redeem, body.code, body.device)
+            return JSONResponse(await handler(request, await _parse_body(model, request)), status)
         except RequestRefusedError as refusal:
             return refusal_response(refusal)
         except UsageError as error:
             return refusal_response(RequestRefusedError(507, "disk", str(error)))
-        if made is None:
-            request.scope["state"]["failed"]()
-            why = "This code is not valid, or no longer. For a new one: agent serve --phone"
-            return refusal_response(RequestRefusedError(403, "code", why))
-        return JSONResponse({"name": made[0], "token": made[1]}, 201)
 
-    return pair
+    return endpoint
+
+
+async def _pair(pairing: Pairing, request: Request, body: schemas.PairBody) -> dict[str, Any]:
+    """Exchange a code for a token."""
+    made = await asyncio.to_thread(pairing.redeem, body.code, body.device)
+    if made is None:
+        request.scope["state"]["failed"]()
+        why = "This code is not valid, or no longer. For a new one: agent serve --phone"
+        raise RequestRefusedError(403, "code", why)
+    return {"name": made[0], "token": made[1]}
 
 
 async def _openapi(request: Request) -> Response:
@@ -397,11 +413,9 @@ def _serve_file(request: Request, name: str) -> Response:
     headers = {"cache-control": "no-cache", "etag": mark}
     if request.headers.get("if-none-match") == mark:
         return Response(status_code=304, headers=headers)
-    kind = (
-        {".js": "text/javascript", ".webmanifest": "application/manifest+json"}.get(path.suffix)
-        or mimetypes.guess_type(name)[0]
-        or "application/octet-stream"
-    )
+    if name == _SERVICE_WORKER:
+        headers["service-worker-allowed"] = "/"
+    kind = _TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Response(data, media_type=kind, headers=headers)
 
 

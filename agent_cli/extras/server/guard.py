@@ -161,7 +161,7 @@ class FailureLimit:
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'; "
-    "require-trusted-types-for 'script'"
+    "worker-src 'self'; require-trusted-types-for 'script'; trusted-types agent"
 )
 _HEADERS = {
     "content-security-policy": CSP,
@@ -172,8 +172,8 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 UPLOAD_PATH = "/v1/uploads"
-# The one request without a token: it has a code.
-PAIR_PATH = "/v1/pair"
+# The requests without a token: they have a code or a ticket, which work once.
+PAIR_PATH, PUSH_ANSWER_PATH = "/v1/pair", "/v1/push/answer"
 MAX_BODY_BYTES = 1 << 20
 _MAX_DRAINED_BYTES, _DRAIN_SECONDS = 8 * MAX_BODY_BYTES, 2.0
 # Time limit for receiving a whole body.
@@ -218,7 +218,7 @@ class RequestGuard:
 
         try:
             self._check_address(Headers(scope=scope), scope["method"])
-            if scope["path"] == PAIR_PATH:
+            if scope["path"] in (PAIR_PATH, PUSH_ANSWER_PATH):
                 self._check_attempts(scope)
                 receive = await self._buffer_body(scope, receive)
             elif scope["path"].startswith(("/v1/", "/coding/")) and scope["path"] != "/v1/openapi.json":

@@ -11,6 +11,7 @@ from typing import Any
 from agent_cli import RunEnvironment, find_environment
 from agent_cli.extras.server.completer import Completer
 from agent_cli.extras.server.pool import Pool
+from agent_cli.extras.server.push_service import PushService
 from agent_cli.extras.server.streams import FileWatch
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.views import ServedProject, Views
@@ -23,10 +24,11 @@ class ServeOptions:
     workers: maximum number of workers.
     bypass: requests may choose the mode bypassPermissions.
     link: address of the page.
+    private: hosts that a push may go to though they are not public.
     """
 
-    def __init__(self, *, workers: int, bypass: bool, link: str) -> None:
-        self.workers, self.bypass, self.link = workers, bypass, link
+    def __init__(self, *, workers: int, bypass: bool, link: str, private: tuple[str, ...] = ()) -> None:
+        self.workers, self.bypass, self.link, self.private = workers, bypass, link, private
 
 
 class Hub:
@@ -40,6 +42,7 @@ class Hub:
         self.views = Views(env, [ServedProject(folder) for folder in projects], self.tasks, self.pool)
         self.watch = FileWatch()
         self.completer = Completer()
+        self.push = PushService(self.state, env, f"https://{options.link.partition('://')[2]}", options.private)
         self.listeners: set[asyncio.Queue[str]] = set()
         self.on_change: list[Callable[[str], None]] = []
         self._versions: Counter[str] = Counter()

@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Any
 
 from agent_cli import SessionView
+from agent_cli.extras.server.drawing import LiveDrawing, drawn_entry
 from agent_cli.extras.server.readers import LiveLine, SessionReader
 from agent_cli.kernel.session.files import LogLine
 from agent_cli.kernel.session.view import LIVE_EVENTS
@@ -45,6 +46,7 @@ class LiveView:
         self._changes, self._restarts = ViewChanges(), self._reader.restarts
         self._epoch, self._number, self._size = os.urandom(6).hex(), 0, 0
         self._journal: deque[tuple[int, bytes]] = deque()
+        self._drawing, self._taken = LiveDrawing(), False
 
     @property
     def view(self) -> SessionView:
@@ -64,7 +66,11 @@ class LiveView:
                     self._add(item)
             if news and (changes := self._changes.take()):
                 self._number += 1
-                self._keep(encode_event("changes", changes, self._at))
+                # Until somebody has the view, there is nobody who could miss a change of it.
+                if self._taken:
+                    self._keep(encode_event("changes", self._drawn(changes), self._at))
+                else:
+                    self._drawing.add(self._changes.view.draft.join("text"))
 
     def _add(self, item: LogLine | LiveLine) -> None:
         view = self._changes.view
@@ -90,13 +96,23 @@ class LiveView:
         """Return the ID of the newest batch, and the batches behind an ID, or the view if they are not known."""
         with self.lock:
             self.catch_up()
+            self._taken = True
             epoch, _, number = at.partition(".")
             known = int(number) if epoch == self._epoch and number.isdecimal() and len(number) < 17 else -1
             first = self._journal[0][0] if self._journal else self._number + 1
             if first - 1 <= known <= self._number:
                 return self._at, [encoded for place, encoded in self._journal if place > known]
-            snapshot = self._changes.snapshot(FIRST_ENTRIES)
-            return self._at, [encode_event("changes", snapshot, self._at)]
+            snapshot = _with_drawn_entries(self._changes.snapshot(FIRST_ENTRIES))
+            whole = LiveDrawing().add(self._changes.view.draft.join("text"))
+            return self._at, [encode_event("changes", [*snapshot, {"type": "drawn", **whole}], self._at)]
+
+    def _drawn(self, changes: list[Change]) -> list[Change]:
+        """Return changes with what the page shows of them drawn."""
+        if any(change["type"] == "draft" for change in changes):
+            self._drawing = LiveDrawing()
+        text = "".join(change["text"] for change in changes if change["type"] == "text")
+        drawn = [{"type": "drawn", **self._drawing.add(text)}] if text else []
+        return [*_with_drawn_entries(changes), *drawn]
 
     def page(self, before: int, limit: int) -> tuple[int, list[Change]]:
         """Return the key of the first of at most `limit` entries before one, and these entries."""
@@ -104,4 +120,8 @@ class LiveView:
             entries = self.view.entries
             end = min(before, len(entries))
             first = max(0, end - limit)
-            return first, self._changes.entries(first, end)
+            return first, _with_drawn_entries(self._changes.entries(first, end))
+
+
+def _with_drawn_entries(changes: list[Change]) -> list[Change]:
+    return [{**each, "entry": drawn_entry(each["entry"])} if each["type"] == "entry" else each for each in changes]

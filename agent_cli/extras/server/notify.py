@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from agent_cli.config.schema import ServeSettings
+from agent_cli.extras.server.delivery import RETRY_SECONDS, Attempt, NoticeSender, deliver
 from agent_cli.extras.server.hub import Hub
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
@@ -23,29 +23,23 @@ from agent_tools.net.urls import split_url
 from agent_tools.net.web_client import WebClient, WebLimits
 from agent_tools.process.child import run_child
 from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import one_line
 
 _NOTIFIED_STATES = ("waiting", "done", "failed", "interrupted")
-# Seconds between attempts.
-RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)
 # Time limit of a command.
 _TIMEOUT_SECONDS = 30.0
 
 
 class Notifier:
-    """Sends a notice for each change to such a state. waits: seconds between attempts."""
+    """Sends notices for each change to such a state. waits: seconds between attempts."""
 
-    def __init__(self, hub: Hub, settings: ServeSettings, waits: tuple[float, ...] = RETRY_SECONDS) -> None:
-        self._hub, self._settings, self._waits = hub, settings, waits
+    def __init__(self, hub: Hub, senders: Sequence[NoticeSender], waits: tuple[float, ...] = RETRY_SECONDS) -> None:
+        self._hub, self._senders, self._waits = hub, senders, waits
         self._states: dict[str, str] = {}
         self._changed: asyncio.Queue[str] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Begin to watch; the present states are not announced."""
-        for task in self._hub.tasks.all():
-            if (entry := self._hub.views.entry(task.session_id)) is not None:
-                self._states[task.session_id] = entry["state"]
         self._hub.on_change.append(self._changed.put_nowait)
         self._run(self._watch())
 
@@ -61,6 +55,9 @@ class Notifier:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self) -> None:
+        for task in self._hub.tasks.all():
+            if (entry := await asyncio.to_thread(self._hub.views.entry, task.session_id)) is not None:
+                self._states[task.session_id] = entry["state"]
         while True:
             session_id = await self._changed.get()
             entry = await asyncio.to_thread(self._hub.views.entry, session_id)
@@ -68,26 +65,24 @@ class Notifier:
                 continue
             self._states[session_id] = entry["state"]
             if entry["state"] in _NOTIFIED_STATES:
-                detail = await self._hub.detail(session_id)
-                self._run(self._send(make_notice(entry, detail or {}, self._hub.options.link)))
+                detail = await self._hub.detail(session_id) or {}
+                for sender in self._senders:
+                    for attempt in await asyncio.to_thread(sender, entry, detail):
+                        self._run(deliver(attempt, self._waits))
 
-    async def _send(self, data: Mapping[str, Any]) -> None:
-        body = json.dumps(data, ensure_ascii=False).encode()
-        why = ""
-        for wait in (*self._waits, None):
-            why = await self._try(body)
-            if not why:
-                return
-            if wait is not None:
-                await asyncio.sleep(wait)
-        sys.stderr.write(f"agent: a notice was not delivered: {one_line(why)}\n")
 
-    async def _try(self, body: bytes) -> str:
-        """Deliver once; return "" or why that failed."""
-        target = self._settings.notify
-        if target.startswith(("http://", "https://")):
-            return await asyncio.to_thread(self._post, target, body)
-        return await asyncio.to_thread(self._run_command, target, body)
+class HookSender:
+    """Notifies a command or a web hook."""
+
+    def __init__(self, hub: Hub, target: str) -> None:
+        self._hub, self._target = hub, target
+
+    def attempts(self, entry: Mapping[str, Any], detail: Mapping[str, Any]) -> list[Attempt]:
+        """Return how to notify about a session."""
+        notice = make_notice(entry, detail, self._hub.options.link)
+        body = json.dumps(notice, ensure_ascii=False).encode()
+        web = self._target.startswith(("http://", "https://"))
+        return [partial(self._post if web else self._run_command, self._target, body)]
 
     def _run_command(self, command: str, body: bytes) -> str:
         try:

@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from agent_cli import Config, RunEnvironment, UsageError, read_settings
 from agent_cli.config.prompts import git_branch
+from agent_cli.extras.server.drawing import with_rows
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.live_view import FIRST_ENTRIES, MAX_ENTRIES, encode_event
@@ -342,10 +343,10 @@ async def get_diff(hub: Hub, request: Request) -> dict[str, Any]:
         root = session_environment(hub, session_id).root
         found = work.diffs([step.turn.turn for step in work.steps() if not step.undone])
         files: list[dict[str, Any]] = [
-            {
+            with_rows({
                 "path": _relative_path(d.path, root), "added": d.added, "removed": d.removed, "patch": d.patch,
                 "status": "created" if d.created else "deleted" if d.deleted else "modified",
-            }
+            })
             for d in found
         ]  # fmt: skip
         text = "".join(f"--- a/{f['path']}\n+++ b/{f['path']}\n{f['patch'].rstrip()}\n" for f in files)

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_cli import ApprovalRequested, QuestionAsked, UserDecision
 from agent_cli.console import local_time
+from agent_cli.extras.server.drawing import draw_code, draw_markdown, with_rows
 from agent_cli.kernel.runtime.approval_words import (
     approval_title,
     call_facts,
@@ -76,12 +77,13 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
 
 def _approval_blocks(asked: ApprovalRequested, title: str, change: EditableCall) -> Iterator[dict[str, Any]]:
     commands = [effect.target for effect in asked.effects if effect.kind == "run"]
-    yield from ({"type": "command", "text": escape_lookalikes(command)} for command in commands)
+    for command in map(escape_lookalikes, commands):
+        yield {"type": "command", "text": command, "drawn": draw_code(command, "bash")}
     if lines := list(effect_lines(asked, title)):
         yield {"type": "list", "items": [line[:1].upper() + line[1:] for line in lines]}
     preview = asked.preview
     if change.hunks:
-        parts = [{"index": at, **file_json(hunk.diff)} for at, hunk in enumerate(change.hunks)]
+        parts = [{"index": at, **with_rows(file_json(hunk.diff))} for at, hunk in enumerate(change.hunks)]
         yield {"type": "hunks", "files": parts}
     elif isinstance(preview, Diff | Diffs):
         yield _files(preview.files if isinstance(preview, Diffs) else (preview,))
@@ -107,7 +109,7 @@ def _shown(value: Any) -> str:
 
 
 def _files(files: tuple[Diff, ...]) -> dict[str, Any]:
-    return {"type": "files", "files": [file_json(each) for each in files]}
+    return {"type": "files", "files": [with_rows(file_json(each)) for each in files]}
 
 
 def _field(name: str, label: str, text: str, *, lines: bool = False) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def _plan(asked: QuestionAsked, item: Mapping[str, Any]) -> Form:
     return {
         "title": "Approve this plan?",
         "about": when,
-        "blocks": [{"type": "markdown", "text": plan_text(plan)}],
+        "blocks": [{"type": "markdown", "text": (text := plan_text(plan)), "drawn": draw_markdown(text)}],
         "comment": _CHANGE,
         "edit": {"into": "plan", "base": plan, "fields": fields},
         "choices": [
@@ -180,3 +182,24 @@ def _questions(asked: QuestionAsked, item: Mapping[str, Any]) -> Form:
             _choice("Skip", answer.replace(verdict="reject"), "no"),
         ],
     }
+
+
+def form_lines(form: Mapping[str, Any]) -> list[str]:
+    """Return everything that a question shows, as lines."""
+    lines = ["", form["title"], *form["about"], *(f"! {warning}" for warning in form["warnings"])]
+    for block in form["blocks"]:
+        kind = block["type"]
+        if kind in ("command", "text", "markdown"):
+            lines += [f"  {line}" for line in block["text"].split("\n")]
+        elif kind == "list":
+            lines += [f"  {block.get('title', '')}".rstrip(), *(f"  - {item}" for item in block["items"])]
+        elif kind == "rows":
+            lines += [f"  {name}: {value}" for name, value in block["rows"]]
+        elif kind in ("files", "hunks"):
+            for file in block["files"]:
+                lines += [f"  {file['path']}", *(f"  {line}" for line in file["patch"].split("\n"))]
+        else:
+            for asked in block["questions"]:
+                lines += [f"  {escape_lookalikes(one_line(asked['question']))}"]
+                lines += [f"  - {escape_lookalikes(one_line(option['label']))}" for option in asked.get("options", ())]
+    return [*lines, *(f"  {fact}" for fact in form["facts"])]

@@ -113,6 +113,28 @@ class PairBody(JsonBody):
     device: ShortText = ""
 
 
+class PushBody(JsonBody):
+    """A browser's push subscription. on: False ends it."""
+
+    endpoint: Annotated[str, StringConstraints(max_length=2_000)]
+    p256dh: ShortText = ""
+    auth: ShortText = ""
+    on: bool = True
+
+
+class PushAnswerBody(JsonBody):
+    """The ticket of a notification."""
+
+    ticket: ShortText
+
+
+class PushInfo(BaseModel):
+    """The key to subscribe with, and whether a device of this token gets notifications."""
+
+    key: str
+    subscribed: bool
+
+
 class EmptyBody(JsonBody):
     """Nothing."""
 
@@ -404,11 +426,14 @@ class UndoAnswer(BaseModel):
 
 
 class FileDiffItem(BaseModel):
+    """A change of a file. rows: the patch as the page shows it, each with its kind, line numbers and nodes."""
+
     path: str
     status: Literal["created", "modified", "deleted"]
     added: int
     removed: int
     patch: str
+    rows: list[list[Any]]
 
 
 class SessionDiff(BaseModel):

@@ -1,9 +1,10 @@
 // The page: the token, the frame, the routes, the keys, and what the window's title says.
 
 import { ApiError, get, onConnection, onSignedOut, pair, setToken, takeToken } from "./api.js";
-import { announce, button, h, icon, labelled, replace } from "./dom.js";
+import { announce, button, h, icon, replace, template } from "./dom.js";
+import { canNotify, notifies, notify, startWorker, toggleNotifications } from "./notify.js";
 import { showKeys } from "./panels.js";
-import { recall, remember } from "./storage.js";
+import { remember } from "./storage.js";
 import { SessionList, Sessions } from "./sessions.js";
 import { SessionView } from "./session.js";
 import { startTask } from "./start.js";
@@ -51,33 +52,14 @@ function themeButton() {
   });
 }
 
-const NOTIFY = "agent.notify";
-const notifies = () => recall(NOTIFY) === "yes" && Notification.permission === "granted";
-
 function notifyButton() {
-  if (!("Notification" in window) || !window.isSecureContext) return null;
+  if (!canNotify) return null;
   return toggle({
     drawn: () => "bell",
     words: () => `Notifications: ${notifies() ? "on" : "off"}`,
     pressed: notifies,
-    next: async () => {
-      const wanted = !notifies();
-      if (wanted && Notification.permission !== "granted") await Notification.requestPermission();
-      remember(NOTIFY, wanted ? "yes" : "no");
-      return wanted && !notifies() ? "This browser does not allow notifications here." : "";
-    },
+    next: toggleNotifications,
   });
-}
-
-function notify(session) {
-  if (!notifies() || !document.hidden) return;
-  const title = session.state === "waiting" ? "Waiting for you" : session.state === "failed" ? "Failed" : "Done";
-  const shown = new Notification(title, { body: oneLine(session.title) || "A session", tag: session.id, icon: "/page/favicon.svg" });
-  shown.onclick = () => {
-    window.focus();
-    location.hash = `#/s/${encodeURIComponent(session.id)}`;
-    shown.close();
-  };
 }
 
 /** Show how many sessions wait in the title and in the icon. */
@@ -105,17 +87,9 @@ function iconWith(number) {
 
 function signIn(message = "") {
   leave();
-  const field = h("input", { type: "password", autocomplete: "current-password", spellcheck: "false", required: true });
-  const problem = h("p", { class: "problem", role: "alert" }, message);
-  const form = h(
-    "form",
-    { class: "form sign-in", novalidate: true },
-    h("h1", {}, "agent"),
-    h("p", { class: "hint" }, "Open the link that agent serve printed, or paste its token here."),
-    labelled("Token", field),
-    problem,
-    h("button", { type: "submit", class: "button primary" }, "Continue"),
-  );
+  replace(place, h("main", { id: "main", class: "center" }, template("sign-in")));
+  const [form, field, problem] = ["form", "input", ".problem"].map((one) => place.querySelector(one));
+  problem.textContent = message;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const given = /token=([^&\s]+)/.exec(field.value)?.[1] || field.value;
@@ -126,7 +100,6 @@ function signIn(message = "") {
     setToken(given);
     begin();
   });
-  replace(place, h("main", { id: "main", class: "center" }, form));
   document.title = "Sign in · agent";
   field.focus();
 }
@@ -156,6 +129,7 @@ async function begin() {
     await sessions.start();
     if (sessions !== current) return;
     frame();
+    startWorker();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401) return;

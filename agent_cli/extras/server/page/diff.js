@@ -1,66 +1,52 @@
-// Show unified diffs as rows with line numbers.
+// Show changes as rows with line numbers: one below the other, or side by side where there is room (see app.css).
 
 import { button, h } from "./dom.js";
-import { highlighted, languageOf } from "./highlight.js";
+import { drawn } from "./drawn.js";
 import { visible } from "./text.js";
 
-const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/;
 // More rows than this are shown when asked for.
 const SHOWN = 400;
+const SIGNS = { added: "+", removed: "-", same: " " };
+const isChange = ([kind]) => kind === "added" || kind === "removed";
 
-/** Return the rows of a patch without file header: `{kind, number, text}`. */
-function rowsOf(patch) {
-  let old = 0;
-  let now = 0;
-  return patch.replace(/\n$/, "").split("\n").map((line) => {
-    const head = HUNK.exec(line);
-    if (head) [old, now] = [Number(head[1]), Number(head[2])];
-    if (head || line[0] === "\\") return { kind: head ? "hunk" : "note", text: head ? line : line.slice(2) };
-    const kind = { "+": "added", "-": "removed" }[line[0]] || "same";
-    const number = kind === "added" ? now : old;
-    if (kind !== "added") old += 1;
-    if (kind !== "removed") now += 1;
-    return { kind, number, text: line.slice(1) };
-  });
-}
-
-/** Return a patch as a table of rows. comments: a `LineComments`, to write some. */
-export function patchView(patch, path, { all = false, comments = null } = {}) {
-  const rows = rowsOf(patch);
-  const language = languageOf(path);
-  const views = (some) => some.map((row) => rowView(row, language, path, comments));
+/** Return the rows of a change as a table. comments: a `LineComments`, to write some. */
+export function patchView(rows, path, { all = false, comments = null } = {}) {
   const first = all || rows.length <= SHOWN + 50 ? rows.length : SHOWN;
-  const body = h("tbody", {}, views(rows.slice(0, first)));
-  body.querySelector(".line")?.setAttribute("tabindex", "0");
   const label = `Changes to ${visible(path)}`;
-  const table = h("table", { class: "diff" }, h("caption", { class: "hidden-text" }, label), body);
+  const table = h("table", { class: "diff" }, h("caption", { class: "hidden-text" }, label), groups(rows.slice(0, first), path, comments));
+  table.querySelector(".line")?.setAttribute("tabindex", "0");
   const shown = h("div", { class: "diff-rows", tabindex: "0", role: "group", "aria-label": label }, table);
   if (first === rows.length) return shown;
   const more = button(`Show the other ${(rows.length - first).toLocaleString("en")} lines`, {
     kind: "quiet small",
     on: () => {
-      body.append(...views(rows.slice(first)));
+      table.append(...groups(rows.slice(first), path, comments));
       more.remove();
     },
   });
   return h("div", {}, shown, more);
 }
 
-function rowView(row, language, path, comments) {
-  if (row.kind === "hunk" || row.kind === "note") {
-    return h("tr", { class: row.kind }, h("td", { colspan: "3" }, visible(row.text)));
-  }
-  const sign = { added: "+", removed: "-" }[row.kind] || " ";
+/** Lines that changed together are a group, whose two sides begin at the same height. */
+function groups(rows, path, comments) {
+  const made = [];
+  rows.forEach((row, place) => {
+    if (!place || isChange(row) !== isChange(rows[place - 1])) made.push(h("tbody"));
+    made.at(-1).append(...rowView(row, path, comments));
+  });
+  return made;
+}
+
+function rowView([kind, old, now, nodes], path, comments) {
+  const sign = SIGNS[kind];
+  if (!sign) return [h("tr", { class: kind }, h("td", { colspan: "3" }, drawn(nodes)))];
+  const cells = (number) => [number, h("td", { class: "sign", "aria-label": sign === " " ? null : kind }, sign), h("td", { class: "text" }, drawn(nodes))];
   const number = h("td", { class: "number" });
-  const shown = h(
-    "tr",
-    { class: row.kind },
-    number,
-    h("td", { class: "sign", "aria-label": sign === " " ? undefined : row.kind }, sign),
-    h("td", { class: "text" }, highlighted(visible(row.text), language)),
-  );
-  number.append(comments ? comments.number(path, row, shown) : String(row.number));
-  return shown;
+  const shown = h("tr", { class: kind }, cells(number));
+  const line = kind === "removed" ? old : now;
+  number.append(comments ? comments.number(path, { kind, number: line }, shown) : String(line));
+  // What did not change stands on both sides; the old one is seen only where they are side by side.
+  return kind === "same" ? [h("tr", { class: "same old", "aria-hidden": "true" }, cells(h("td", { class: "number" }, String(old)))), shown] : [shown];
 }
 
 export function changeCount(added, removed) {
@@ -74,6 +60,6 @@ export function fileView(file, { heading = true, all = false, comments = null } 
     "div",
     { class: "file" },
     heading ? h("div", { class: "file-head" }, h("span", { class: "path" }, visible(file.path)), what, changeCount(file.added, file.removed)) : null,
-    file.patch ? patchView(file.patch, file.path, { all, comments }) : h("p", { class: "hint" }, "No text to show."),
+    file.rows.length ? patchView(file.rows, file.path, { all, comments }) : h("p", { class: "hint" }, "No text to show."),
   );
 }

@@ -33,41 +33,19 @@ export function replace(parent, ...children) {
   return append(parent, children);
 }
 
-const PATHS = {
-  back: "M15 5l-7 7 7 7",
-  plus: "M12 5v14M5 12h14",
-  more: "M5 12h.01M12 12h.01M19 12h.01",
-  copy: "M9 9h10v10H9zM5 15V5h10",
-  check: "M5 12.5l4.5 4.5L19 7.5",
-  cross: "M6 6l12 12M18 6L6 18",
-  stop: "M7 7h10v10H7z",
-  play: "M8 5l11 7-11 7z",
-  down: "M12 5v14M6 13l6 6 6-6",
-  sun: "M12 8a4 4 0 100 8 4 4 0 000-8zM12 3v1M12 20v1M3 12h1M20 12h1M5.6 5.6l.7.7M17.7 17.7l.7.7M5.6 18.4l.7-.7M17.7 6.3l.7-.7",
-  moon: "M20 14.5A8 8 0 019.5 4a8 8 0 1010.5 10.5z",
-  auto: "M12 4a8 8 0 100 16 8 8 0 000-16zM12 4v16",
-  bell: "M6 16V11a6 6 0 0112 0v5l1.5 2h-15zM10 21h4",
-  warn: "M12 4l9 16H3zM12 10v4M12 17h.01",
-  send: "M5 12h14M13 6l6 6-6 6",
-  help: "M9 9a3 3 0 114.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 17.5h.01",
-  search: "M11 5a6 6 0 100 12 6 6 0 000-12zM15.5 15.5L20 20",
-  skip: "M5 12h14",
-  board: "M4 5h4v14H4zM10 5h4v9h-4zM16 5h4v6h-4z",
-  clip: "M18 8l-8 8a3 3 0 01-4-4l8-8a2 2 0 013 3l-8 8a1 1 0 01-1-1l7-7",
-  comment: "M5 6h14v10h-8l-4 4v-4H5z",
-  dot: "M12 12h.01",
-};
+/** Return the content of a template of index.html. */
+export function template(id) {
+  return document.getElementById(id).content.cloneNode(true);
+}
 
-/** Return an icon; it is hidden from assistive technology, so what it stands for needs a label beside it. */
+/** Return an icon of index.html; it is hidden from assistive technology, so what it stands for needs a label beside it. */
 export function icon(name, extra = "") {
   const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 24 24");
   svg.setAttribute("class", `icon ${extra}`.trim());
   svg.setAttribute("aria-hidden", "true");
-  svg.setAttribute("focusable", "false");
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", PATHS[name]);
-  svg.append(path);
+  const drawn = document.createElementNS(SVG, "use");
+  drawn.setAttribute("href", `#icon-${name}`);
+  svg.append(drawn);
   return svg;
 }
 

@@ -1,7 +1,7 @@
 // The entries of a transcript as elements.
 
 import { copyButton, h, icon } from "./dom.js";
-import { markdown } from "./markdown.js";
+import { markdown } from "./drawn.js";
 import { fileView } from "./diff.js";
 import { oneLine, shorten, visible, whenExactly } from "./text.js";
 
@@ -46,8 +46,8 @@ function answer(item, view) {
     { class: "answer" },
     item.parts.map((part, place) =>
       part.type === "text"
-        ? markdown(part.text)
-        : fold(`${item.key}:${place}`, view, h("span", { class: "dim" }, "Thought"), () => h("div", { class: "thought" }, markdown(part.text))),
+        ? markdown(part.drawn)
+        : fold(`${item.key}:${place}`, view, h("span", { class: "dim" }, "Thought"), () => h("div", { class: "thought" }, markdown(part.drawn))),
     ),
     said.length ? copyButton(said.join("\n\n"), "Copy answer") : null,
   );
@@ -58,14 +58,14 @@ function live(item) {
     "div",
     { class: "answer", "aria-busy": "true" },
     item.thinking && !item.text ? h("p", { class: "thinking-live" }, oneLine(item.thinking.slice(-400))) : null,
-    item.text ? markdown(item.text, { live: true }) : null,
+    item.text ? markdown(item.blocks, item.text.slice(item.rest)) : null,
     h("span", { class: "cursor", "aria-hidden": "true" }),
   );
 }
 
 function note(item, view) {
   const shown = [item.style === "dim" ? null : icon("warn"), h("span", {}, visible(item.text))];
-  return h("div", { class: `note ${item.style}` }, item.more ? fold(item.key, view, shown, () => markdown(item.more)) : shown);
+  return h("div", { class: `note ${item.style}` }, item.more ? fold(item.key, view, shown, () => markdown(item.drawn)) : shown);
 }
 
 function end(item) {
@@ -117,7 +117,7 @@ function call(item, view) {
 
 function opensAtFirst({ nested, status, display }) {
   if (nested) return status === "running" || status === "waiting";
-  if (display?.type === "files") return display.files.reduce((rows, file) => rows + file.patch.split("\n").length, 0) <= SHORT_DIFF;
+  if (display?.type === "files") return display.files.reduce((rows, file) => rows + file.rows.length, 0) <= SHORT_DIFF;
   return display?.type === "TodoView" || (status === "failed" && display?.type === "CommandOutput");
 }
 
@@ -143,7 +143,7 @@ function bodyOf(item, view) {
       return item.brief ? null : () => output(display.text);
     default:
   }
-  if (item.plan) return () => markdown(item.plan);
+  if (item.plan) return () => markdown(item.drawn);
   if (item.result) return () => [argumentsOf(item), output(item.result), media(item.media)];
   return Object.keys(item.arguments).length ? () => argumentsOf(item) : null;
 }

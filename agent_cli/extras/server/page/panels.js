@@ -1,6 +1,6 @@
 // Dialogs about a session: its changes, undo, usage, export; and the keys of the page.
 
-import { ask, button, confirmed, dialog, h, labelled, loaded, toast } from "./dom.js";
+import { ask, button, confirmed, dialog, h, labelled, loaded, menu, template, toast } from "./dom.js";
 import { get, getText, post } from "./api.js";
 import { LineComments } from "./comments.js";
 import { changeCount, fileView } from "./diff.js";
@@ -184,44 +184,24 @@ export function showUsage(session) {
   dialog("Usage and cost", h("dl", { class: "facts-list" }, rows.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])));
 }
 
-const FORMATS = { markdown: ["Markdown", "text/markdown", "md"], html: ["HTML", "text/html", "html"], json: ["JSON", "application/json", "json"] };
+const FORMATS = { Markdown: ["text/markdown", "md"], HTML: ["text/html", "html"], JSON: ["application/json", "json"] };
 
 export function showExport(session) {
-  const format = h("select", {}, Object.entries(FORMATS).map(([value, [label]]) => h("option", { value }, label)));
-  const download = async (shown) => {
-    const [, type, suffix] = FORMATS[format.value];
+  const download = async (format) => {
+    const [type, suffix] = FORMATS[format];
     const name = (oneLine(session.title) || session.id).replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 60);
     try {
-      const text = await getText(`${base(session)}/export?format=${format.value}`);
+      const text = await getText(`${base(session)}/export?format=${format.toLowerCase()}`);
       const address = URL.createObjectURL(new Blob([text], { type }));
       h("a", { href: address, download: `${name}.${suffix}` }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10_000);
-      shown.close();
     } catch (error) {
       toast(error.message, "bad");
     }
   };
-  ask("Export", [h("p", { class: "hint" }, "The whole conversation as one file."), labelled("Format", format)], "Download", download);
+  menu("Export the conversation", Object.keys(FORMATS).map((format) => [format, () => download(format)]));
 }
 
-const KEYS = [
-  ["j, k", "Next and previous session"],
-  ["Enter", "Open the session"],
-  ["/", "Search sessions"],
-  ["n", "New task"],
-  ["b", "The board: sessions by state, h and l lead from column to column"],
-  ["a", "Allow or approve what is asked"],
-  ["r", "Write why not, then Ctrl-Enter to reject"],
-  ["[, ]", "Previous and next question"],
-  ["m", "Write a message"],
-  ["End", "Go to the newest line and follow it"],
-  ["Esc", "Close what is open; back to the list"],
-  ["?", "These keys"],
-];
-
 export function showKeys() {
-  dialog("Keys", [
-    h("table", { class: "keys" }, h("tbody", {}, KEYS.map(([key, words]) => h("tr", {}, h("th", { scope: "row" }, key.split(", ").map((one, at) => [at ? " " : "", h("kbd", {}, one)])), h("td", {}, words))))),
-    h("p", { class: "hint" }, "Keys that answer are ignored in the first moment after a question appears, and while a field has the focus."),
-  ]);
+  dialog("Keys", template("keys"));
 }

@@ -3,8 +3,7 @@
 import { announce, append, button, confirmed, h, icon, labelled, menu } from "./dom.js";
 import { LineComments } from "./comments.js";
 import { changeCount, fileView, patchView } from "./diff.js";
-import { highlighted } from "./highlight.js";
-import { codeBlock, markdown } from "./markdown.js";
+import { codeBlock, drawn, markdown } from "./drawn.js";
 import { counted, visible } from "./text.js";
 
 // A key or a click right after a question appears was meant for something else.
@@ -124,9 +123,9 @@ export class QuestionPanel {
 
   body(form) {
     const draw = {
-      command: ({ text }) => h("pre", { class: "command-block", tabindex: "0", "aria-label": "Command" }, highlighted(text, "bash")),
-      text: ({ text }) => codeBlock(text, ""),
-      markdown: ({ text }) => markdown(text),
+      command: (block) => h("pre", { class: "command-block", tabindex: "0", "aria-label": "Command" }, drawn(block.drawn)),
+      text: ({ text }) => codeBlock(visible(text), ""),
+      markdown: (block) => markdown(block.drawn),
       list: ({ title, items }) => [title ? h("h3", {}, title) : null, h("ul", { class: "effects" }, items.map((text) => h("li", {}, visible(text))))],
       rows: ({ rows }) => h("dl", { class: "arguments" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
       files: ({ files }) => files.map((file) => fileView(file, { all: true, comments: this.comments })),
@@ -167,7 +166,7 @@ export class QuestionPanel {
             h("label", { class: "check" }, box, h("span", { class: "path" }, `${file.path}, change ${place + 1}`), changeCount(file.added, file.removed)),
             this.comments ? button(`Comment on change ${place + 1}`, { kind: "quiet small", icon: "comment", bare: true, on: () => shown.querySelector(":is(.added, .removed) .line").click() }) : null,
           ),
-          patchView(file.patch, file.path, { all: true, comments: this.comments }),
+          patchView(file.rows, file.path, { all: true, comments: this.comments }),
         );
         return shown;
       }),

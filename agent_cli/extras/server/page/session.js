@@ -18,7 +18,7 @@ const HIDDEN = 60_000;
 // How often the answer under way is drawn anew, in milliseconds.
 const LIVE = 60;
 // Changes that come many times a second.
-const SMALL = new Set(["text", "thinking", "output"]);
+const SMALL = new Set(["text", "thinking", "output", "drawn"]);
 
 export class SessionView {
   constructor(sessions, id, { role, back, startTask }) {

@@ -12,7 +12,7 @@ export class View {
     this.entries = new Map();
     this.top = [];
     this.first = first;
-    this.draft = { text: "", thinking: "" };
+    this.draft = { text: "", thinking: "", blocks: [], rest: 0 };
   }
 
   /** Take a change. What is not about entries or the answer under way is left to others. */
@@ -20,9 +20,12 @@ export class View {
     const { type, key } = change;
     if (type === "reset") this.clear(change.first);
     else if (type === "entry") this.put(key, change.entry);
-    else if (type === "draft") this.draft = { text: change.text, thinking: change.thinking };
+    else if (type === "draft") this.draft = { text: change.text, thinking: change.thinking, blocks: [], rest: 0 };
     else if (type === "text" || type === "thinking") this.draft[type] += change.text;
-    else if (type === "output" && this.entries.has(key)) {
+    else if (type === "drawn") {
+      this.draft.blocks.splice(change.at, Infinity, ...change.blocks);
+      this.draft.rest = change.rest ?? this.draft.text.length;
+    } else if (type === "output" && this.entries.has(key)) {
       const item = this.entries.get(key);
       item.output = (item.output + change.text).slice(-OUTPUT);
       this.touch(item);
