@@ -28,9 +28,10 @@ MAY_IMPORT: dict[str, str] = {
     "kernel.engine": "kernel hooks config policy models",
     "knowledge": "kernel hooks config policy knowledge.plugins models kernel.engine",
     "mcp": "kernel config",
+    "ide": "kernel",
     "git": "kernel config policy undo models kernel.engine kernel.session",
     "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine hooks knowledge mcp",
+    "kernel.engine hooks knowledge mcp ide",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
     "kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
@@ -38,7 +39,7 @@ MAY_IMPORT: dict[str, str] = {
     "shells.headless models",
     "shells.library": "kernel config kernel.session hooks knowledge kernel.runtime",
     "shells.terminal": "kernel hooks config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine knowledge git kernel.runtime doctor",
+    "kernel.engine knowledge git kernel.runtime doctor ide",
     "extras.reports": "kernel kernel.session undo kernel.engine",
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
@@ -111,6 +112,7 @@ DOORS = {
     "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "starlette": {f"agent_cli/extras/server/{name}.py" for name in (
         "actions", "app", "coding", "commands", "guard", "managing", "queries", "shipping", "uploads")},
+    "websockets": {"agent_cli/ide/client.py"},
     "uvicorn": {"agent_cli/extras/server/app.py"},
     "asyncio": {"agent_cli/extras/acp/client.py", "agent_cli/extras/acp/server.py",
                 *(f"agent_cli/extras/server/{name}.py" for name in (
@@ -126,10 +128,10 @@ BUDGETS = {
     "agent_tools.edit": 2600, "agent_tools.fs": 2350, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3150, "agent_tools.web": 850,
     "cli": 7500, "config": 2400, "console": 150, "doctor": 750, "extras.acp": 2150, "extras.batch": 1600,
-    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5500, "git": 1300, "hooks": 2350,
-    "kernel": 2400, "kernel.engine": 9850, "kernel.runtime": 5800, "kernel.session": 5900, "knowledge": 1950,
+    "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5500, "git": 1300, "hooks": 2350, "ide": 550,
+    "kernel": 2400, "kernel.engine": 9850, "kernel.runtime": 6150, "kernel.session": 5900, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8150,
-    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 14950,
+    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15050,
     "undo": 3000,
 }  # fmt: skip
 
