@@ -28,10 +28,11 @@ MAY_IMPORT: dict[str, str] = {
     "kernel.engine": "kernel hooks config policy models",
     "knowledge": "kernel hooks config policy knowledge.plugins models kernel.engine",
     "mcp": "kernel config",
+    "ide": "kernel",
     "git": "kernel config policy undo models kernel.engine kernel.session",
     "telemetry": "kernel config kernel.session",
     "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine hooks knowledge mcp telemetry",
+    "kernel.engine hooks knowledge mcp telemetry ide",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
     "kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, str] = {
     "shells.headless models",
     "shells.library": "kernel config kernel.session hooks knowledge kernel.runtime",
     "shells.terminal": "kernel hooks config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine knowledge git kernel.runtime doctor",
+    "kernel.engine knowledge git kernel.runtime doctor ide",
     "extras.reports": "kernel kernel.session undo kernel.engine",
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
@@ -132,10 +133,10 @@ BUDGETS = {
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 7500, "config": 2600, "console": 150, "doctor": 750, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 6150, "git": 1300,
-    "hooks": 2350, "kernel": 2400, "kernel.engine": 9900, "kernel.runtime": 5850, "kernel.session": 5900,
+    "hooks": 2350, "ide": 550, "kernel": 2400, "kernel.engine": 9900, "kernel.runtime": 6250, "kernel.session": 5900,
     "knowledge": 1950, "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150,
     "mcp": 4450, "models": 8150, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700,
-    "shells.terminal": 14950, "telemetry": 1050, "undo": 3000,
+    "shells.terminal": 15150, "telemetry": 1050, "undo": 3000,
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ _FOREIGN_OPTIONS = {
     **dict.fromkeys(("--from-pr",), "-r, and a part of the first message or of the name"),
     **dict.fromkeys(("--tmux",), "tmux new agent --worktree NAME"),
     **dict.fromkeys(
-        "--ide --chrome --brief --prompt-suggestions --oss --remote-control-session-name-prefix".split(),
+        "--chrome --brief --prompt-suggestions --oss --remote-control-session-name-prefix".split(),
         _NO_COUNTERPART,
     ),
 }  # fmt: skip

@@ -331,6 +331,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         fail_on_degraded=options.fail_on_degraded,
         fail_on_unfinished=options.fail_on_unfinished,
         in_copy=options.patch is not None,
+        ide=options.ide,
     )
 
 

@@ -58,6 +58,9 @@ class RunOptions(Value):
         tuple[str, ...], _flag("-i --image", TASK, "Attach an image to the first message.", metavar="FILE")
     ] = ()
 
+    ide: Annotated[bool, _flag("--ide", TASK, "Connect to the editor that has this folder open, with -p as well.")] = (
+        False
+    )
     cd: Annotated[str | None, _flag("-C --cd", TASK, "Work in this folder.", metavar="DIR")] = None
 
     continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue the latest session of this folder.")] = False
@@ -392,7 +395,7 @@ _CALLED = {
     "plugins": "--plugin-dir", "plugin_addresses": "--plugin-url", "agent": "--agent",
     "agents": "--agents", "debug": "--debug",
     "mode": "--permission-mode", "allow_bypass": "--allow-dangerously-skip-permissions", "trust": "--trust",
-    "profile": "--profile", "record": "--record", "model": "--model", "images": "--image",
+    "ide": "--ide", "profile": "--profile", "record": "--record", "model": "--model", "images": "--image",
 }  # fmt: skip
 # Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
@@ -451,6 +454,7 @@ def session_config(options: RunOptions) -> Config:
         hosted=options.session_mirror or (streams and not options.print),
         mirror=options.session_mirror,
         message_ids=options.output_format == "stream-json",
+        ide=options.ide,
         origin="the command line",
         called=_CALLED,
         notices=_notices(options),

@@ -54,6 +54,7 @@ class Config(Value):
     setup: the Setup hooks to run first. record: file for the requests and answers.
     hosted: a program reads the transcript while the session runs; mirror: it also gets each entry of it.
     message_ids: messages have IDs that such a program knows.
+    ide: connect to the editor of the workspace, also where nobody is at a terminal.
 
     origin: what messages call the source of the overrides. called: what they call a field, if not by its name.
     notices: about what was given and has no effect.
@@ -103,6 +104,7 @@ class Config(Value):
     hosted: bool = False
     mirror: bool = False
     message_ids: bool = False
+    ide: bool = False
 
     origin: str = "the program"
     called: dict[str, str] = {}  # noqa: RUF012 - never changed

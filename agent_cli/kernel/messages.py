@@ -142,8 +142,8 @@ def is_synthetic(text: str) -> bool:
 
 
 def user_text(text: str) -> str:
-    """Return the user's own words in a message: no mentioned files, no plan mode note, no plan that they answer."""
-    return re.split(r"\n\n<file path=", without_note(text), maxsplit=1)[0]
+    """Return the user's own words in a message: no files that go with it, no plan mode note, no plan they answer."""
+    return re.split(r"\n\n<(?:file|editor) path=", without_note(text), maxsplit=1)[0]
 
 
 def without_note(text: str) -> str:

@@ -124,11 +124,11 @@ def _path(name: str, ctx: ToolContext, *, named: bool) -> str:
     if name.startswith("~/"):
         name = os.path.expanduser(name)
     from_start = str(ctx.workspace.start / name)
-    return next((path for text in (name, from_start) if name and (path := _open_path(text, ctx, named=named))), "")
+    return next((path for text in (name, from_start) if name and (path := readable_path(text, ctx, named=named))), "")
 
 
-def _open_path(name: str, ctx: ToolContext, *, named: bool) -> str:
-    """Return the resolved path of a readable file; "" for anything else."""
+def readable_path(name: str, ctx: ToolContext, *, named: bool) -> str:
+    """Return the resolved path of a file that a message may contain; "" for anything else. named: by the user."""
     try:
         found = ctx.workspace.resolved(name)
         if not stat.S_ISREG(files.lstat_resolved(found.path).st_mode):

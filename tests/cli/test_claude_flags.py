@@ -19,6 +19,7 @@ import pytest
 
 from agent_cli.cli.hints import FOREIGN_COMMANDS, command_hint, option_hint
 from tests.support.extension_files import home_of
+from tests.support.ide_editor import StandIn
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.plugin_folders import command_hook, plugin_folder
 from tests.support.program import agent
@@ -242,6 +243,14 @@ def subagent_text(flag: str) -> Callable[[Path], set[str]]:
     return test
 
 
+def beside_an_editor(work: Path) -> bool:
+    (work / "a.txt").write_text("one\ntwo\n")
+    with StandIn(home_of(work), work) as editor:
+        editor.select(work / "a.txt", "two\n", 1, 2)
+        found = run(work, "-p hi --ide")
+    return "two" in found.sent and "mcp__ide__getDiagnostics" in found.tools
+
+
 EFFECTS: dict[str, Callable[[Path], object]] = {
     "--add-dir": plain(lambda r: "/usr/share" in r.system, "-p hi --add-dir /usr/share"),
     "--agent": plain(lambda r: "You are the critic." in r.system, f"-p hi --agent critic --agents '{AGENTS}'"),
@@ -270,6 +279,7 @@ EFFECTS: dict[str, Callable[[Path], object]] = {
     "--fork-session": forked,
     "--forward-subagent-text": lambda work: subagent_text("--forward-subagent-text")(work) == {"From below."},
     "--help": plain(lambda r: "Usage" in r.done.stdout and not r.requests, "--help"),
+    "--ide": beside_an_editor,
     "--include-hook-events": plain(
         lambda r: "hook_started" in {line.get("subtype") for line in r.lines},
         f"-p hi {STREAM} --include-hook-events --settings "
@@ -319,7 +329,7 @@ EFFECTS: dict[str, Callable[[Path], object]] = {
 ANSWERS = {
     "--autocompact": "compact_at", "--bg": "agent serve", "--brief": "leave it out", "--chrome": "leave it out",
     "--cloud": "agent serve", "--desktop": "agent serve", "--environment": "agent serve", "--file": "@FILE",
-    "--from-pr": "-r", "--ide": "leave it out", "--prompt-suggestions": "leave it out",
+    "--from-pr": "-r", "--prompt-suggestions": "leave it out",
     "--remote-control": "agent serve", "--remote-control-session-name-prefix": "leave it out",
     "--teleport": "agent serve", "--tmux": "--worktree",
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Edit a call before it runs: change its main argument, or select hunks of its change.
 
-If the user selects hunks of the diff, the call is rewritten to make only those.
+If the user selects hunks of the diff, or changes its result elsewhere, the call is rewritten to make only that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli.kernel.events import ApprovalRequested
 from agent_tools.base import ToolError
-from agent_tools.edit.diff import parse_hunks
+from agent_tools.edit.diff import changed_ranges, parse_hunks, unified
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -21,6 +21,8 @@ from agent_tools.results import Diff, Diffs, Display
 from agent_tools.text import MAX_LINE_CHARS
 
 _NO_END = "\\"
+# What the model reads about a call that the user rewrote, if there is nothing more to say about it.
+ARGUMENTS_CHANGED = "[The user changed the arguments of this call.]"
 
 
 class Hunk(Value):
@@ -98,6 +100,79 @@ def taken_parts(note: str) -> str:
     """Return how many parts of a change a user took, from what the model reads about it; "" if it is not about that."""
     found = _SELECTION.match(note)
     return f"{found[1]} of {found[2]} parts" if found else ""
+
+
+class WholeChange(Value):
+    """A change to one file, whole. path: absolute. old: "" for a new file."""
+
+    path: str
+    old: str
+    new: str
+
+
+def whole_change(
+    request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits
+) -> WholeChange | None:
+    """Return the text of a file before and after a proposed edit; None if that is not known, or of several files."""
+    preview = request.preview
+    diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
+    if len(diffs) != 1 or diffs[0].deleted or not traits_of(request.tool).in_parts:
+        return None
+    diff = diffs[0]
+    lines = [] if diff.created else _lines(diff.path, workspace)
+    if lines is None:
+        return None
+    old = "".join(lines)
+    new = text_after(request.arguments, old)
+    if new is None:  # the old text is found in it in another way, as with other line ends
+        if (hunks := _parsed(diff, lines)) is None:
+            return None
+        for hunk in reversed(hunks):
+            lines[hunk.first : hunk.first + len(hunk.old)] = hunk.new
+        new = "".join(lines)
+    return WholeChange(str(workspace.cwd / diff.path), old, new)
+
+
+def text_after(arguments: dict[str, Any], old: str) -> str | None:
+    """Return the text of a file after a call with these arguments; None if they do not fit it exactly."""
+    if isinstance(content := arguments.get("content"), str):
+        return content
+    edits = arguments.get("edits", [arguments])
+    text = old
+    for edit in edits if isinstance(edits, list) else ():
+        before, after = (edit.get(name) if isinstance(edit, dict) else None for name in ("old_string", "new_string"))
+        if not isinstance(before, str) or not isinstance(after, str) or not before or before not in text:
+            return None
+        if not edit.get("replace_all") and not _once(before, text):
+            return None
+        text = text.replace(before, after)
+    return text
+
+
+def arguments_to_write(
+    text: str, change: WholeChange, arguments: dict[str, Any], workspace: Workspace
+) -> dict[str, Any] | None:
+    """Return the arguments of a call that writes this text instead of the proposed one; None if there is none."""
+    if "content" in arguments:
+        return {**arguments, "content": text}
+    path = Path(change.path)
+    a, b = split_lines(change.old), split_lines(text)
+    name = next((str(value) for key in _PATHS if (value := arguments.get(key))), str(path))
+    hunks = [Hunk(name, i, tuple(a[i:j]), tuple(b[k:m]), "") for i, j, k, m in changed_ranges(a, b)]
+    if not hunks or _lines(name, workspace) != a:
+        return None
+    found = _arguments_for(hunks, arguments, workspace)
+    return found if text_after(found, change.old) == text else None
+
+
+def describe_rewrite(request: ApprovalRequested, arguments: dict[str, Any], workspace: Workspace) -> str:
+    """Describe for the model how the user rewrote a call: as a diff of the file, if it edits one."""
+    change = whole_change(request, workspace)
+    new = text_after(arguments, change.old) if change is not None else None
+    if change is None or new is None:
+        return ARGUMENTS_CHANGED
+    patch, _, _ = unified(change.new, new)
+    return f"[The user changed the text before it was written. The file differs from your version by this:\n{patch}]"
 
 
 def _lines(path: str, workspace: Workspace) -> list[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +123,13 @@ def unapproved(config: Config, run_env: RunEnvironment, layers: Layers) -> list[
     return [(f, why) for f, why in waiting if why]
 
 
+def may_offer(name: str, denied: Collection[str], wanted: Collection[str] | None) -> bool:
+    """Return True if a tool with the name of a server's may be offered: no rule denies it, and `tools` includes it."""
+    if names_tool(denied, name):
+        return False
+    return wanted is None or "default" in wanted or names_tool(wanted, name)
+
+
 class SessionServers:
     """The servers of one session."""
 
@@ -164,10 +171,12 @@ class SessionServers:
 
     def _offered(self, name: str) -> bool:
         """Return True if a tool may be used in this session at all."""
-        if names_tool(self._denied, name):
-            return False
-        wanted = self._settings.tools
-        return wanted is None or "default" in wanted or names_tool(wanted, name)
+        return may_offer(name, self._denied, self._settings.tools)
+
+    def add_own(self, tool: Tool[Any]) -> None:
+        """Add a tool that is not of a server to those of the session."""
+        self._other_tools[tool.name] = tool
+        self._publish()
 
     def _publish(self) -> None:
         """Update the session's tools and commands. Thread-safe: each mapping is replaced as a whole."""

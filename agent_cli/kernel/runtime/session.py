@@ -17,9 +17,10 @@ from agent_cli.kernel.results import TurnResult, Usage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.builder import SessionBuild, build_session, open_resumed
 from agent_cli.kernel.runtime.environment import check_mode, read_settings
-from agent_cli.kernel.runtime.mcp import SessionServers
+from agent_cli.kernel.runtime.mcp import SessionServers, may_offer
 from agent_cli.kernel.runtime.models import lazy_model, make_planner, model_handle, open_client
 from agent_cli.kernel.runtime.session_log import SessionInUseError, sanitize_title
+from agent_cli.kernel.runtime.tools import tool_specs
 from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.window import Window
 from agent_cli.knowledge.commands import expand_message
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.types import ModelHandle, ToolTable
     from agent_cli.kernel.messages import Message
     from agent_cli.kernel.modes import AgentType
+    from agent_cli.kernel.runtime.ide import SessionIde
     from agent_cli.kernel.runtime.user_decision import UserDecision
     from agent_cli.models.base import ModelClient
     from agent_cli.policy.policy import Policy
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.kernel.engine import structured_output
     from agent_cli.kernel.runtime import (
+        ide,  # only where somebody sits at an editor
         pending,  # only to resume a turn
         user_decision,  # only to decide about calls
     )
@@ -138,6 +141,8 @@ class Session(Conversation):
         self._telemetry, self._warn = build.telemetry, build.warn
         self.name = restored.name if restored else ""
         self._unsaid: list[SessionNamed | UsageAdded] = []
+        self._config = build.config
+        self._ide: SessionIde | None = None
         self.mcp: SessionServers | None = None
         if build.servers is not None:
             self.mcp = SessionServers(
@@ -277,6 +282,24 @@ class Session(Conversation):
         if self.agent_types:
             self.deps = self.deps.replace(agents=added.agent_types)
 
+    @property
+    def ide(self) -> SessionIde:
+        """The editor beside the session."""
+        if self._ide is None:
+            self._ide = ide.SessionIde(self, self._config, self.run_env, self.add_tool)
+        return self._ide
+
+    def add_tool(self, tool: Tool[Any]) -> None:
+        """Offer one more tool from the next request on, unless a rule or the settings leave it out."""
+        denied = {rule.tool for rule in self.layers.rules if rule.list == "deny" and rule.spec is None}
+        if not may_offer(tool.name, denied, self.settings.tools):
+            return
+        if self.mcp is not None:
+            self.mcp.add_own(tool)
+        else:
+            self.deps.tools.replace({**self.deps.tools, tool.name: tool})
+        self.options = self.options.replace(tools=(*self.options.tools, *tool_specs([tool], self.tool_context)))
+
     def start_background_work(self, after: float = 0.0) -> None:
         """Start, after so many seconds, what the first turn would wait for: MCP servers, and LiteLLM's process."""
         prepare_client(self.model, after)
@@ -291,6 +314,8 @@ class Session(Conversation):
                 self.record_notes()
             self.end(reason)
         finally:
+            if self._ide is not None:
+                self._ide.close()
             self.tool_context.close()
             self.deps.watch.close()
             if self.mcp is not None:

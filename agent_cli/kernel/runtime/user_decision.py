@@ -13,7 +13,7 @@ from agent_cli.kernel.decisions import Answer, Approve, EditedCall, QuestionRepl
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.modes import MODES
 from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.edit_call import editable_call, take_hunks
+from agent_cli.kernel.runtime.edit_call import ARGUMENTS_CHANGED, describe_rewrite, editable_call, take_hunks
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
@@ -231,7 +231,8 @@ def _changed_call(
         arguments, note = take_hunks(chosen, hunks, asked.arguments, files)
         return EditedCall(arguments, note, settled=True)
     if decision.arguments is not None and decision.arguments != asked.arguments:
-        return EditedCall(decision.arguments, "[The user changed the arguments of this call.]", settled=True)
+        note = describe_rewrite(asked, decision.arguments, files) if files is not None else ARGUMENTS_CHANGED
+        return EditedCall(decision.arguments, note, settled=True)
     return None
 
 

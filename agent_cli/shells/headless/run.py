@@ -122,6 +122,7 @@ class HeadlessOptions(Value):
     subagent_text: also write the text of sub-agents.
     reports: writes the reports of `--report`.
     in_copy: the run works in a copy that is deleted at its end.
+    ide: what is selected in the editor of the workspace goes with the prompt.
     """
 
     prompt: tuple[str, ...]
@@ -141,6 +142,7 @@ class HeadlessOptions(Value):
     subagent_text: bool = False
     reports: RunReporter | None = None
     in_copy: bool = False
+    ide: bool = False
 
 
 class HeadlessUsageError(Exception):
@@ -202,7 +204,15 @@ def run_headless(
         if answer is not None:
             return without_model(answer)
         media = attachments.attach_mentioned(text, agent.tool_context, agent.model.name) if "@" in text else ()
-        return with_reports(agent, agent.send(text, show, media), show)
+        editor = ""
+        if options.ide:
+            if problem := agent.ide.require():
+                print_notice(problem)
+            attached = agent.ide.attach()
+            editor = attached.block
+            if attached.said:
+                print_notice(attached.said)
+        return with_reports(agent, agent.send(text, show, media, append=editor), show)
 
     try:
         if before is None:

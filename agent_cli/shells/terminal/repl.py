@@ -241,7 +241,14 @@ class Repl(Dialogs):
             self.agreed = {(other.call_id, other.binding): verdict for other in alike}
 
         about = f"{place} of {len(asked)}" if len(asked) > 1 else self._asked_view.asked_for(request.call_id)
-        return ask_approval(request, self.put, workspace, traits_of, about=about, alike=alike, agree=agree)
+        return ask_approval(
+            request, self.put, workspace, traits_of, about=about, alike=alike, agree=agree,
+            put_call=lambda dialog: self.put_call(dialog, request),
+        )  # fmt: skip
+
+    def put_call(self, dialog: Dialog, request: ApprovalRequested) -> Any:
+        """Ask about a call; return the answer."""
+        return self.put(dialog)
 
     def take_back(self) -> int:
         """Forget the decisions about calls that have not begun, and ask again. Return how many there were."""
@@ -290,6 +297,7 @@ class Repl(Dialogs):
         with self._stderr_if_piped():
             self._greet()
             greet_resumed(self)
+        self._look_for_editor()
         self._resume_waiting()
         if first.strip():
             self.say(f"> {first}")
@@ -311,6 +319,26 @@ class Repl(Dialogs):
         with self._stderr_if_piped():
             self._farewell()
         return 0
+
+    def _look_for_editor(self) -> None:
+        """Connect to the editor of the workspace, in the background."""
+        self.agent.ide.on_mention = lambda mention: self.take_mention(self.agent.ide.spell(mention))
+        self.agent.ide.on_connected = self.show_editor
+        self.agent.ide.start()
+
+    def show_editor(self) -> None:
+        """Show that an editor is connected. On any thread."""
+
+    def take_mention(self, text: str) -> None:
+        """Take a file that the user sends from the editor: it is a part of the next message. On another thread."""
+        self._screen.keep_draft(text)
+
+    def _attach_selection(self) -> str:
+        """Return what is selected in the editor for the next message, and name it on the screen."""
+        attached = self.agent.ide.attach()
+        if attached.said:
+            self.say(f"  {attached.said}")
+        return attached.block
 
     def _read_message(self, mark: str) -> str:
         """Return a line, or the draft with a line: only Enter at the prompt sends it. A paste joins the draft."""
@@ -376,9 +404,10 @@ class Repl(Dialogs):
         for path in typed_images(text, context.workspace.cwd, context.workspace.start):
             self.say(f"  attached {one_line(path.name)}")
         media = attach_images(named, context.workspace, self.agent.model.name, context.input_modalities, "")
+        editor = self._attach_selection()
         self.agreed = {}
         try:
-            self.run_interruptible(lambda: conversation.send(text, self.show_event, media))
+            self.run_interruptible(lambda: conversation.send(text, self.show_event, media, append=editor))
         except ToolError as error:
             self.say(str(error))
         else:
@@ -549,6 +578,7 @@ class Repl(Dialogs):
         """
         fresh = {"latest": False, "resume": None, "session_id": None, "fork": False, "images": ()}
         agent = self._build(self.config.replace(**fresh | changes))
+        agent.ide.adopt(self.agent.ide)
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()

@@ -113,6 +113,8 @@ class QuestionPanel:
     def put(self, ask: OpenDialog) -> None:
         """Show a question; what does not fit is written above it first."""
         screen, dialog = self._screen, ask.dialog
+        if ask.waiting.done:
+            return
         if screen.leaving and not dialog.from_command:
             ask.waiting.answer(Defer())
             return
@@ -428,6 +430,17 @@ class QuestionPanel:
         texts = [text for label, text in unsent.items() if label not in edits and text.strip()]
         if texts:
             line.set_text("\n".join(filter(None, [line.buffer.text, *texts])))
+
+    def answer_outside(self, ask: OpenDialog, answer: Any) -> None:
+        """Take an answer that was given elsewhere, as in an editor. A reply in the line becomes a draft."""
+        if ask is self.ask:
+            self._end_replies()
+            self._close_with(answer)
+            self._screen.draw_soon()
+            return
+        if ask in self._queued:
+            self._queued.remove(ask)
+        ask.waiting.answer(answer)
 
     def _close_with(self, answer: Any, key: str = "") -> None:
         self.guard.close(key)

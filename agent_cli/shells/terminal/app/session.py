@@ -11,7 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from agent_cli import Config, Event, Layers, LiveSession, RunEnvironment, Session, ToolFinished, TurnStarted, UsageError
+from agent_cli import (
+    ApprovalRequested,
+    Config,
+    Event,
+    Layers,
+    LiveSession,
+    RunEnvironment,
+    Session,
+    ToolFinished,
+    TurnStarted,
+    UsageError,
+    UserDecision,
+)
 from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.kernel.events import unwrap
 from agent_cli.kernel.runtime.completion import ArgumentValue, CommandEntry, FileNames
@@ -60,6 +72,8 @@ _VALUES_SECONDS = 3.0
 
 # Cells of the model's name in the toolbar.
 _LABEL_CELLS = 28
+# Those of the editor's name.
+_EDITOR_CELLS = 20
 
 # Modes that Shift-Tab cycles through.
 CYCLED_MODES = ("default", "acceptEdits", "plan")
@@ -146,6 +160,7 @@ class AppRepl(Repl):
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         greet_resumed(self)
+        self._look_for_editor()
         left = self._drafts().recovered(resumed=self.agent.restored is not None)
         if draft := "\n".join(filter(None, (left, self._screen.draft))):
             self.live.line.set_text(draft)
@@ -256,6 +271,38 @@ class AppRepl(Repl):
         ask = OpenDialog(dialog)
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
+
+    def put_call(self, dialog: Dialog, request: ApprovalRequested) -> Any:
+        """Ask about a call, in the editor as well if it can show the change: the first answer counts."""
+        asks: list[OpenDialog] = []
+
+        def decided_there(decision: UserDecision) -> None:
+            self.live.soon(lambda: self.live.questions.answer_outside(asks[0], decision))
+
+        shown = self.agent.ide.propose(request, decided_there)
+        if shown is None:
+            return self.put(dialog)
+        about = " · ".join(filter(None, (dialog.about, f"also shown in {shown.editor}")))
+        asks.append(OpenDialog(dialog.replace(about=about)))
+        self.live.bridge.emit(asks[0])
+        shown.begin()
+        try:
+            return asks[0].waiting.wait()
+        finally:
+            shown.end()
+
+    def show_editor(self) -> None:
+        self.live.soon(self.live.draw_soon)
+
+    def take_mention(self, text: str) -> None:
+        line = self.live.line
+
+        def put() -> None:
+            if not line.replying:
+                line.buffer.insert_text(f"{text} ")
+                self.live.draw_soon()
+
+        self.live.soon(put)
 
     def switch_theme(self, theme: str) -> None:
         super().switch_theme(theme)
@@ -393,8 +440,8 @@ class AppRepl(Repl):
         fields += [context_field(show.view.context, window)] if window or show.view.context else []
         if show.view.spent.reliable and show.view.spent.cost:
             fields.append(f"{'~' if show.view.spent.estimated else ''}{dollars(show.view.spent.cost)}")
-        branch = str(self._branch)
-        return [*fields, *([branch] if branch else []), *self._sandbox_field()]
+        branch, editor = str(self._branch), shorten(agent.ide.name, _EDITOR_CELLS)
+        return [*fields, *([branch] if branch else []), *([editor] if editor else []), *self._sandbox_field()]
 
     def _sandbox_field(self) -> list[str | tuple[str, str]]:
         """Return the sandbox field of the toolbar, once a command has needed the sandbox."""

@@ -102,6 +102,11 @@ class PendingReply:
             self._cancelled = True
             self._done.set()
 
+    @property
+    def done(self) -> bool:
+        """True once there is an answer, or it was cancelled."""
+        return self._done.is_set()
+
     def wait(self) -> Any:
         """Wait for the answer. Raises CancelledError."""
         self._done.wait()

@@ -38,7 +38,7 @@ TOPICS = {
     "approval": Topic("what runs without a question", ("mode", "permissions", "add-dir")),
     "extend": Topic(
         "memory, skills, plugins and servers",
-        ("memory", "skills", "agents", "mcp", "hooks", "plugin", "output-style"),
+        ("memory", "skills", "agents", "mcp", "hooks", "plugin", "output-style", "ide"),
     ),
     "history": Topic("other sessions", ("resume", "sessions", "fork", "rename", "export", "copy")),
     "screen": Topic("how it looks and edits", ("theme", "vim")),

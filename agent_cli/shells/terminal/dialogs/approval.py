@@ -90,9 +90,11 @@ def ask_approval(
     about: str = "",
     alike: Sequence[ApprovalRequested] = (),
     agree: Callable[[DecisionWord], None] = lambda verdict: None,
+    put_call: Put | None = None,
 ) -> Answer:
     """Ask about a call.
 
+    put_call: asks the question about the whole call, where it is asked elsewhere as well.
     about: for whom it is made, and its place among the calls of the answer.
     alike: the calls behind it that can be answered with it; agree: takes the verdict about all of them.
     """
@@ -104,7 +106,7 @@ def ask_approval(
             about=" · ".join(filter(None, (one_line(about), dialog.about))),
             warnings=(*filter(None, (refused,)), *dialog.warnings),
         )
-        decision: UserDecision | Defer | ReviewHunks | AskTogether = put(dialog)
+        decision: UserDecision | Defer | ReviewHunks | AskTogether = (put_call or put)(dialog)
         if isinstance(decision, AskTogether):
             verdict: DecisionWord | Defer | None = put(together_dialog((request, *alike)))
             if verdict is None:
