@@ -68,7 +68,8 @@ class PushStore:
     def read(self) -> PushState:
         """Return what is stored. Raises UsageError."""
         try:
-            return from_json(PushState, json.loads(read_regular(self._path, _MAX_FILE_BYTES)))
+            state: PushState = from_json(PushState, json.loads(read_regular(self._path, _MAX_FILE_BYTES)))
+            return state
         except FileNotFoundError:
             return PushState()
         except (OSError, ValueError, DecodeError) as error:

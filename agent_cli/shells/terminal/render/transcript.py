@@ -33,7 +33,7 @@ def _facts(task: CallView) -> Iterator[str]:
 
 
 # Seconds before the next try in which it is not shown as waiting any more.
-_LAST_MOMENT = 0.5
+_LAST_SECONDS = 0.5
 
 
 class Transcript(EventRenderer):
@@ -97,7 +97,7 @@ class Transcript(EventRenderer):
     @property
     def waits_to_retry(self) -> bool:
         """True while a failed call of the model waits for its next try."""
-        return self.retry_at - time.monotonic() > _LAST_MOMENT
+        return self.retry_at - time.monotonic() > _LAST_SECONDS
 
     def status(self, seconds: float = 0.0) -> str:
         """Describe the current activity; while the model is called, also for how long, and when it has gone silent.
@@ -106,7 +106,7 @@ class Transcript(EventRenderer):
         """
         now = time.monotonic()
         left = self.retry_at - now
-        if left <= _LAST_MOMENT:
+        if left <= _LAST_SECONDS:
             silent = now - max(self.heard_at, self.called_at, self.retry_at)
             facts = [self.view.doing]
             if self.called_at and now - self.called_at + 1 < seconds:
