@@ -36,7 +36,7 @@ from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
-from agent_tools.text import one_line
+from agent_tools.text import one_line, short_path
 
 _MAX_PATHS = 200
 
@@ -126,7 +126,7 @@ def _command(context: ApprovalContext, command: str, git: GitReader) -> Iterator
     touched = list(_paths_of(found))
     for path, real in touched:
         if real != path:
-            yield f"{_relative(path, cwd)} -> {real}", not real.startswith(f"{context.workspace.root}/")
+            yield f"{short_path(path, cwd)} -> {real}", not real.startswith(f"{context.workspace.root}/")
     for real in dict.fromkeys(real for _, real in touched):
         yield from ((line, False) for line in _file(real, git))
     if outside := _outside(found, context):
@@ -213,10 +213,6 @@ def _file(path: str, git: GitReader) -> Iterator[str]:
         return
     if changes.files:
         yield f"{path} has uncommitted changes (+{changes.added} -{changes.removed} lines)"
-
-
-def _relative(path: str, cwd: str) -> str:
-    return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
 
 
 # Those whose first argument is the file of a program: with one, the exact command says what is run.

@@ -21,7 +21,7 @@ from agent_cli.policy.programs.danger import Danger
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
-from agent_tools.text import counted
+from agent_tools.text import counted, short_path
 
 # In a tree with more files, only these are compared.
 _MAX_MARKS = 5_000
@@ -252,7 +252,7 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 def _some(paths: Sequence[str], cwd: str) -> str:
     """Join the first paths, relative to a directory."""
-    named = [os.path.relpath(p, cwd) if p.startswith(f"{cwd.rstrip('/')}/") else p for p in paths[:_MAX_LISTED]]
+    named = [short_path(p, cwd) for p in paths[:_MAX_LISTED]]
     more = len(paths) - len(named)
     return f"{', '.join(named)}{f' and {more:,} more' if more > 0 else ''}"
 

@@ -92,7 +92,8 @@ def finished(reason: TerminalReason = "completed", **fields: object) -> TurnFini
     [
         (finished(), ""),
         (finished(plan_unfinished=True), "continue with the next step of the plan"),
-        (finished(verified="pytest failed", changed_files=True), "repair what the failed check reports"),
+        (finished(verified="`pytest` failed (exit 1)", changed_files=True), "repair what the failed check reports"),
+        (finished(verified="`make failed` ran, but its exit code does not show the outcome", changed_files=True), ""),
         (finished(verified="pytest passed", changed_files=True), ""),
         (finished("interrupted"), "continue"),
         (finished(degraded=True), "continue"),

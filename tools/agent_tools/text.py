@@ -72,6 +72,12 @@ UNSAFE = (
 )
 
 
+def short_path(path: str, folder: str | os.PathLike[str]) -> str:
+    """Return a path as it is shown: relative to a folder if it is below it, else unchanged."""
+    start = os.fspath(folder).rstrip("/")
+    return path[len(start) + 1 :] if start and path.startswith(f"{start}/") else path
+
+
 def one_line(text: str) -> str:
     """Return `text` on one line, with line ends, controls and invisible marks escaped."""
     if text.isascii() and text.isprintable():

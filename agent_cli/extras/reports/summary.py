@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 from agent_cli.extras.reports.collect import RunRecord, describe_run, first_line
 from agent_cli.extras.reports.findings import SEVERITIES, ReviewFinding
-from agent_tools.text import counted
+from agent_tools.text import counted, short_path
 
 # GitHub truncates a summary of more than 1 MiB.
 _MAX_STEPS, _MAX_ANSWER_CHARS = 200, 60_000
@@ -31,7 +30,7 @@ def summary_report(record: RunRecord) -> str:
         )
         parts += ["### Checks", "\n".join(("| | |", "|---|---|", *rows))]
     if record.files:
-        rows = (f"| {_code(_relative(path, record.root))} | +{a} −{r} |" for path, (a, r) in record.files.items())
+        rows = (f"| {_code(short_path(path, record.root))} | +{a} −{r} |" for path, (a, r) in record.files.items())
         parts += ["### Files changed with the file tools", "\n".join(("| file | lines |", "|---|---|", *rows))]
     if denials := result.get("permission_denials"):
         rows = (f"- **{_cell(d['tool_name'])}**: {_cell(first_line(d['reason']))}" for d in denials)
@@ -86,11 +85,6 @@ def _models(record: RunRecord) -> str:
         f" in, {usage['outputTokens']:,} out)"
         for name, usage in used.items()
     )
-
-
-def _relative(path: str, root: str) -> str:
-    inside = root and os.path.commonpath((root, path)) == root if os.path.isabs(path) else False  # noqa: PTH117
-    return os.path.relpath(path, root) if inside else path
 
 
 def _code(text: str) -> str:

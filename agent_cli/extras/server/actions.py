@@ -44,7 +44,7 @@ from agent_cli.kernel.session.summary import first_words
 from agent_cli.undo.git_store import StoreError
 from agent_tools.process.child import CompletedChild, run_child
 from agent_tools.record import to_json
-from agent_tools.text import one_line, shorten, utc_stamp
+from agent_tools.text import one_line, short_path, shorten, utc_stamp
 
 # Seconds that git may take to make a worktree.
 _WORKTREE_SECONDS = 300.0
@@ -396,7 +396,7 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
         plan = work.plan([turn.turn for turn in chosen])
         ready = plan.of("ready")
         failed = work.undo([turn.turn for turn in chosen], ready)
-        near = {item.path: os.path.relpath(item.path, root) for item in plan.items}
+        near = {item.path: short_path(item.path, root) for item in plan.items}
         done = [item for item in ready if item.path not in failed]
         skipped = [{"path": near[i.path], "reason": i.why} for i in plan.items if i not in ready]
         skipped += [{"path": near[path], "reason": why} for path, why in failed.items()]

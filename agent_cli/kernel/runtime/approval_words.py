@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from agent_cli.kernel.events import ApprovalRequested
 from agent_cli.kernel.rules import split_rules
@@ -14,7 +13,7 @@ from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import counted, one_line
+from agent_tools.text import counted, one_line, short_path
 
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
 _RULE = re.compile(r"(\w+)\((.*)\)")
@@ -43,19 +42,15 @@ def approval_question(request: ApprovalRequested) -> str:
         text = kind.replace("Run", "Run this command", 1)
     elif isinstance(preview, Diff):
         verb = "Create" if preview.created else "Delete" if preview.deleted else "Make this change to"
-        text = f"{verb} {_relative(preview.path, request.cwd)}"
+        text = f"{verb} {short_path(preview.path, request.cwd)}"
     elif isinstance(preview, Diffs):
         text = f"Make these changes to {counted(len(preview.files), 'file')}"
     elif len(request.effects) == 1 and request.effects[0].kind in _ALLOWS and preview is None:
         effect = request.effects[0]
-        text = f"{_ALLOWS[effect.kind]} {_relative(effect.target, request.cwd)}"
+        text = f"{_ALLOWS[effect.kind]} {short_path(effect.target, request.cwd)}"
     else:
         text = f"Allow this: {request.summary}"
     return f"{escape_lookalikes(one_line(text))}?"
-
-
-def _relative(path: str, cwd: str) -> str:
-    return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path
 
 
 def described(request: ApprovalRequested) -> str:
@@ -97,7 +92,7 @@ def call_facts(request: ApprovalRequested) -> Iterator[str]:
         yield f"needs approval: {found[1]}" if found else fact
     title = approval_question(request).rstrip("?").split()
     for effect in request.effects:
-        name = _relative(effect.target, request.cwd)
+        name = short_path(effect.target, request.cwd)
         if effect.kind in ("read", "write") and name not in title:
             yield f"{_VERBS[effect.kind]} {name}"
 
@@ -164,7 +159,7 @@ def _label_rule(rule: str, cwd: str) -> str:
     tool, spec = found.groups()
     if spec.startswith("//"):
         path = spec[1:]
-        name = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
+        name = short_path(path, cwd)
         verb = "changes to" if tool_traits(tool).changes_files else "reading"
         return escape_lookalikes(one_line(f"{verb} {name}"))
     if spec.startswith("domain:"):

@@ -19,7 +19,7 @@ from agent_tools.edit.diff import short_patch
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import decode_text
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular
-from agent_tools.text import one_line
+from agent_tools.text import one_line, short_path
 
 _USER_PRESENT = "The user is present from here on: you may ask if a wrong guess would be costly."
 _USER_ABSENT = (
@@ -94,7 +94,7 @@ def _changed_since(restored: Restored, root: str, told: Sequence[str]) -> Iterat
     # The kernel's clock for files is a little behind.
     left = exact_seconds_of(restored.updated) - read_state.CLOCK_TOLERANCE_SECONDS if restored.updated else 0.0
     for path, mark in restored.seen.items():
-        shown = one_line(os.path.relpath(path, root) if _below(path, root) else path)
+        shown = one_line(short_path(path, root))
         try:
             info = Path(path).stat()
             known = any(re.search(rf"(?<!\S){re.escape(shown)}(?![^\s,.])", text) for text in told)

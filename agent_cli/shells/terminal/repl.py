@@ -7,6 +7,7 @@ After a turn that failed or was stopped, a line says what it left; after a cance
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,8 @@ def proposed_message(event: TurnFinished) -> str:
         return "continue" if event.diagnostics.terminal_reason != "cancelled" else ""
     if event.result == "MaxIterations":
         return "continue"
-    if event.verified and not event.verified.endswith(" passed") and event.changed_files:
+    # Without the commands, in backticks: others only ran, and nothing tells whether they failed.
+    if "failed" in re.sub(r"`[^`]*`", "", event.verified) and event.changed_files:
         return "repair what the failed check reports"
     return "continue with the next step of the plan" if event.plan_unfinished else ""
 

@@ -111,9 +111,8 @@ class TerminalControl(Protocol):
 class SessionControl(Protocol):
     """Session state that a command can read and change. Changes raise UsageError and then change nothing."""
 
-    @property
-    def proposal(self) -> str:
-        """A message that would continue the work; "" if nothing is left."""
+    # A message that would continue the work; "" if nothing is left.
+    proposal: str
 
     @property
     def usage(self) -> Usage:

@@ -41,7 +41,7 @@ from agent_cli.undo.undo_plan import Item, Plan, describe_plan
 from agent_tools.cancel import CancelToken
 from agent_tools.edit.diff import ParsedHunk, parse_hunks
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import counted, one_line, parse_number, shorten
+from agent_tools.text import counted, one_line, parse_number, short_path, shorten
 
 _MAX_LISTED, _MAX_TITLE_CHARS = 30, 200
 
@@ -161,10 +161,7 @@ def _diff(ctx: SlashContext, words: str) -> None:
         if not diffs:
             ctx.say("Nothing was changed.")
             return
-        root = str(ctx.run_env.root)
-        near = tuple(
-            d.replace(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
-        )
+        near = tuple(d.replace(path=short_path(d.path, ctx.run_env.root)) for d in diffs)
         if ctx.has_menus:
             _walk(ctx, near)
         else:
@@ -211,7 +208,9 @@ def _undo_turns(
         return False
     failed = work.undo(turns, chosen)
     _report(ctx, chosen, failed, "Reverted")
-    names = [os.path.relpath(i.path, ctx.run_env.root) for i in chosen if i.path not in failed]
+    names = [short_path(i.path, ctx.run_env.root) for i in chosen if i.path not in failed]
+    if names:
+        ctx.proposal = ""  # it was about what is gone
     if names and not quiet:
         listed = ", ".join(names[:_MAX_LISTED])
         ctx.agent.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
@@ -261,7 +260,7 @@ def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], v
     if chosen:
         ctx.say(f"{verb} {counted(done, 'file')}." + (" /redo re-applies it." if verb == "Reverted" and done else ""))
     for path, why in failed.items():
-        ctx.say(f"  not {verb.lower()}: {os.path.relpath(path, ctx.run_env.root)}: {why}")
+        ctx.say(f"  not {verb.lower()}: {short_path(path, ctx.run_env.root)}: {why}")
 
 
 _MAX_COMMIT_FILES = 40
