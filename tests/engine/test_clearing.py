@@ -100,7 +100,7 @@ def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:
         (tmp_path / f"f{number}.txt").write_text(f"file {number} has this long line\n" * 250)
     todo = call("TodoWrite", todos=[{"content": "a step " * 200, "status": "in_progress"}])
     first = [todo, call("Read", file_path="f0.txt"), printing(0, "; false")]
-    world, model = world_with(tmp_path, *first, *map(printing, range(1, 13)), plan_nudges=0, plan_reminder=0)
+    world, model = world_with(tmp_path, *first, *map(printing, range(1, 12)), plan_nudges=0, plan_reminder=0)
     assert len(world.of(Compacted)) == 1
     last = results(model.requests[-1])
     assert not any(text.startswith(CLEARED) for text in last[:3]) and last[3].startswith(CLEARED)

@@ -46,6 +46,8 @@ def test_it_is_bash_without_startup_files_input_or_a_terminal(bench: Bench, tmp_
         "Bash", command='[[ a == a ]] && echo bash; ls /dev/null; cat; read x || echo eof; tty; echo "$PAGER"'
     ).text
     assert text.startswith("bash\n/dev/null\neof\nnot a tty\ncat\n")
+    # Notices of newer versions are not about the work.
+    assert bench("Bash", command="env | grep -ci 'update_notifier\\|version_check'").text.startswith("3\n")
     assert "No such device" in bench("Bash", command="echo x > /dev/tty").text
 
 
