@@ -4,7 +4,9 @@
 
 Each runs in tmux, in a project and a home of its own, against a model server on this machine, which says the same to
 all: run the tests, read a file, change it, run the tests again. At each moment in which a program waits, its screen is
-taken and its key for yes is pressed. Nothing is measured; it shows how they look.
+taken and its key for yes is pressed. After the task come the menu of commands, the list of keys, an answer with all
+kinds of markdown, a long command, a model that does not answer, and an interrupt. Nothing is measured; it shows how
+they look.
 """
 
 from __future__ import annotations
@@ -50,6 +52,37 @@ CAUSE = "`replace` makes a dash of **each** space. Splitting at runs of spaces a
 DONE = "Done: `slug` now treats a run of spaces as one, and both tests pass."
 PATCH = f"*** Begin Patch\n*** Update File: slug.py\n@@\n-    {OLD}\n+    {NEW}\n*** End Patch"
 LAST = "run of spaces as one"
+EXPLAIN, LONG, WAIT = "Explain how it works.", "Write the report.", "Think about it."
+EXPLAINED = """## How `slug` works
+
+1. `lower` makes the letters small.
+2. `split` cuts at **runs** of white space, also at the ends.
+3. `"-".join` puts the words together.
+
+| title | before | now |
+|---|---|---|
+| `Hello World` | hello-world | hello-world |
+| `Hello   World` | hello---world | hello-world |
+
+```python
+def slug(title):
+    return "-".join(title.lower().split())
+```
+
+> Tabs and line ends count as white space, too."""
+REPORT = """python3 - <<'EOF'
+import pathlib
+import re
+
+lines = pathlib.Path("slug.py").read_text().splitlines()
+names = [match[1] for line in lines if (match := re.match(r"def (\\w+)", line))]
+report = pathlib.Path("report.md")
+report.write_text("\\n".join(["# Functions", *(f"- {name}" for name in names)]) + "\\n")
+print(report.read_text())
+EOF"""
+WROTE = "The report is in report.md."
+# Seconds that the model thinks; long enough for two pictures.
+THINKS = 20.0
 # A program that asks more often has not understood the keys.
 QUESTIONS = 8
 # Seconds: a screen that has not changed for so long waits for somebody; how long a program may take for a step.
@@ -87,7 +120,7 @@ def _claude(place: Place) -> None:
 
 def _codex(place: Place) -> None:
     config = [
-        'model = "mock"', 'model_provider = "mock"', 'approval_policy = "untrusted"',
+        'model = "mock"', 'model_provider = "mock"', 'approval_policy = "on-request"', 'sandbox_mode = "read-only"',
         "check_for_update_on_startup = false",
         "[model_providers.mock]", 'name = "mock"', f'base_url = "{place.url}/v1"', 'wire_api = "responses"',
         'env_key = "OPENAI_API_KEY"', f'[projects."{place.project}"]', 'trust_level = "trusted"',
@@ -115,7 +148,13 @@ def _openai(place: Place) -> dict[str, str]:
 
 
 PROGRAMS = (
-    Program("agent", lambda place: [sys.executable, "-m", "agent_cli", "--model", "openai/mock"], _openai, ("y",)),
+    Program(
+        "agent",
+        lambda place: [sys.executable, "-m", "agent_cli", "--model", "openai/mock"],
+        _openai,
+        ("y",),
+        lambda place: (place.home / "state").mkdir(),
+    ),
     Program(
         "claude",
         lambda place: ["claude", "--model", "claude-sonnet-4-5", "--permission-mode", "default"],
@@ -176,6 +215,16 @@ class Script:
             block = f"slug.py\n```python\n<<<<<<< SEARCH\n    {OLD}\n=======\n    {NEW}\n>>>>>>> REPLACE\n```\n"
             return Reply(text=f"{CAUSE}\n\n{block}" if "SEARCH" in asked else "Repair slug")
         body = json.dumps(request.body)
+        if WAIT in body:
+            time.sleep(THINKS)
+            return Reply(text="I have thought about it.")
+        if LONG in body:
+            run = next((name for name in RUNS if name in tools), "")
+            if "call-step-9" in body:
+                return Reply(text=WROTE)
+            return Reply(text="I list the functions.", calls=(Call(run, RUNS[run](REPORT), "call-step-9"),))
+        if EXPLAIN in body:
+            return Reply(text=EXPLAINED)
         # A call that is in a request has its result there. Gemini's may have no id.
         return self._step(len(set(re.findall(r"call-step-\d", body))) or body.count('"functionResponse"'), tools)
 
@@ -256,6 +305,30 @@ def _played(program: Program, window: Tmux, server: ModelServer, size: tuple[int
             yield shot(f"question {asked}")
             window.keys(*program.yes)
     yield shot("end")
+    for key, moment in (("/", "commands"), ("?", "keys")):
+        window.type(key)
+        _quiet(window)
+        yield shot(moment)
+        window.keys("Escape")
+        _quiet(window)
+        window.keys("C-u", "BSpace")
+        _quiet(window)
+    for text, moment in ((EXPLAIN, "answer"), (LONG, "long command")):
+        window.type(text)
+        _quiet(window)
+        window.keys("Enter")
+        _quiet(window)
+        yield shot(moment)
+    window.keys(*program.yes)
+    _quiet(window)
+    window.type(WAIT)
+    _quiet(window)
+    window.keys("Enter")
+    time.sleep(QUIET)
+    yield shot("waiting")
+    window.keys("Escape")
+    _quiet(window)
+    yield shot("interrupted")
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -409,3 +409,25 @@ def test_always_for_a_test_runner_spares_the_next_question(short: Path) -> None:
     terminal.type("n")
     terminal.expect("Finished.")
     terminal.leave()
+
+
+def test_a_question_comes_while_a_call_that_only_reads_runs_and_shows_it(work: Path) -> None:
+    (work / "b.txt").write_text("one\n")
+    os.mkfifo(work / "pipe")
+    read = {"calls": [call("Read", file_path="b.txt")]}
+    both = [call("Bash", command="cat pipe"), call("Edit", file_path="b.txt", old_string="one", new_string="two")]
+    model = script(work.parent / "s.toml", [read, {"calls": both}, {"text": "Done."}])
+    with Drawn(["--model", model], work) as screen:
+        screen.wait("asks before changes (Shift-Tab)")
+        screen.line("go")
+        screen.wait("Make this change to b.txt?")
+        screen.wait("Run: cat pipe")
+        screen.rest()
+        screen.type("y")
+        screen.gone("Make this change to b.txt?")
+        (work / "pipe").write_text("from the pipe\n")
+        screen.wait("Done.")
+        shown = screen.text()
+        assert shown.count("Run: cat pipe") == 1 and shown.index("from the pipe") < shown.index("Edit b.txt")
+        assert (work / "b.txt").read_text() == "two\n"
+        screen.leave()

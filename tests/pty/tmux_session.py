@@ -69,7 +69,7 @@ class Tmux:
 
     def screen(self, *, styled: bool = False) -> str:
         """The window; styled: with its escape sequences."""
-        return self._run("capture-pane", "-p", *(["-e"] if styled else [])).stdout
+        return self._run("capture-pane", "-p", *(["-e", "-N"] if styled else [])).stdout
 
     def wait(self, text: str) -> None:
         """Until the text is on the screen."""

@@ -24,7 +24,7 @@ COMMIT = "git add -A && git commit -qm 'One dash for a run of blanks'"
 FAULTS = ("application-connection", "lines-terminal", "application-kill", "lines-disk", "headless-clock")
 
 
-@story(fronts=ALL, faults=FAULTS)
+@story(fronts=ALL, faults=FAULTS, line="slow")
 def test_status_edit_test_commit_push_undo_review(day: Day) -> None:
     day.repository(slug__py=SLUG, test_slug__py=TEST, __gitignore="__pycache__/\n")
     day.git_hook("pre-commit", WANTS_CHANGES)

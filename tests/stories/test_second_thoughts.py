@@ -10,7 +10,7 @@ FLAGS = ("--permission-mode", "acceptEdits", "--allowedTools", "Bash(sh slow.sh:
 SLOW = "echo $$ > ../pid\necho measuring\nexec sleep 60\n"
 
 
-@story(fronts=TERMINALS, faults=("application-connection", "lines-kill", "lines-clock"))
+@story(fronts=TERMINALS, faults=("application-connection", "lines-kill", "lines-clock"), line="far")
 def test_an_interrupted_plan_waits_until_it_is_wanted(day: Day) -> None:
     day.repository(slow__sh=SLOW)
     day.model.will(

@@ -20,6 +20,7 @@ from wcwidth import wcswidth
 
 from tests.support.fork_server import start
 from tests.support.program import clean_env
+from tests.support.slow_line import SlowLine, Speed
 
 PATIENCE = 60.0
 # The marks of an update that belongs together (DEC 2026); the program may be killed between them.
@@ -122,12 +123,24 @@ class Drawn:
     # What the terminal answers when it is asked for the colour of its background: nothing, or rgb:RRRR/GGGG/BBBB.
     background = ""
 
-    def __init__(self, args: list[str], cwd: Path, columns: int = 100, rows: int = 30, **env: str) -> None:
+    def __init__(
+        self,
+        args: list[str],
+        cwd: Path,
+        columns: int = 100,
+        rows: int = 30,
+        *,
+        speed: Speed | None = None,
+        **env: str,
+    ) -> None:
+        """speed: of the line to the terminal, if it is not a local one."""
         self._ear, mouth = pty.openpty()
         fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
         self.child = start(args, cwd, clean_env(cwd.parent / "home", LANG="C.UTF-8", **env), terminal=True, **streams)
         self._mouth = mouth
+        self._line = SlowLine(self._ear, speed) if speed is not None else None
+        self._ear = self._line.user if self._line is not None else self._ear
         self.screen = StyledScreen(columns, rows, history=20_000)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
@@ -139,9 +152,15 @@ class Drawn:
     def __exit__(self, *error: object) -> None:
         self.child.kill()
         self.child.wait()
+        self._close()
+        os.close(self._mouth)
+
+    def _close(self) -> None:
         if self._ear >= 0:
             os.close(self._ear)
-        os.close(self._mouth)
+            self._ear = -1
+            if self._line is not None:
+                self._line.close()
 
     def read(self, seconds: float) -> bool:
         """Draw what comes within the time, a frame whole or not at all; False where nothing came."""
@@ -229,8 +248,7 @@ class Drawn:
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does, and wait for the end of the process."""
-        os.close(self._ear)
-        self._ear = -1
+        self._close()
         self.child.wait(PATIENCE)
 
     def modes(self) -> list[int | list[bytes | int]]:

@@ -35,6 +35,7 @@ from agent_cli.kernel.events import (
     Event,
     FilesSeen,
     PlanChanged,
+    ToolProgress,
     ToolRequested,
     Warned,
 )
@@ -209,6 +210,13 @@ class CallBatch:
             for item in batch
         )
 
+    def _tell_running(self) -> Generator[Event, None, None]:
+        """Let front ends show which calls run beside a question. Nothing is logged: they run again if it is resumed."""
+        for call in self.waiting if self.turn.deps.attended else ():
+            started = self._prefetched.get(call.id)
+            if started is not None and not started.done and not started.item.tool.nested:
+                yield ToolProgress(call.id, "")
+
     def _check_all(self) -> Generator[Event, None, list[CheckedCall]]:
         batch: list[CheckedCall] = []
         for call in self.waiting:
@@ -273,8 +281,7 @@ class CallBatch:
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, CallError)}
         policy, repeats = self.turn.deps.policy, self.turn.repeats
-        mode = policy.mode
-        asked = False
+        mode, asked = policy.mode, False
         free = self._start_beside(batch) if one_by_one else within
         for request in requests.values():
             if request.call_id in decided:
@@ -287,6 +294,7 @@ class CallBatch:
             allowed = policy.mode != mode and policy.decide(request.tool, request.effects).level is Level.ALLOW
             if allowed and not self.turn.deps.recorded(request):
                 continue
+            yield from self._tell_running()
             answer = yield from self._approvals.answer(request, item)
             asked, answers[request.call_id] = True, answer
             self._answered[request.call_id] = (request, answer)

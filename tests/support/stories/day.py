@@ -29,6 +29,7 @@ import pytest
 from tests.support.file_faults import fill, mount_small
 from tests.support.fork_server import ROOT
 from tests.support.program import agent
+from tests.support.slow_line import FAR, SLOW
 from tests.support.stories.front_ends import PATIENCE, Application, Lines
 from tests.support.stories.headless import Headless
 from tests.support.stories.model import Model
@@ -39,14 +40,19 @@ HOUR = 3600.0
 FRONTS: dict[str, type[Application | Lines | Headless]] = {f.name: f for f in (Application, Lines, Headless)}
 
 
-def story(fronts: Sequence[str] = ALL, faults: Sequence[str] = ()) -> pytest.MarkDecorator:
+def story(fronts: Sequence[str] = ALL, faults: Sequence[str] = (), line: str = "") -> pytest.MarkDecorator:
     """Tell a story once in each front end; and again with a fault in one of them, as "lines-kill".
 
     Of several faults the first is run by default, and all by `make stories`.
+    line: tell it in the application at the end of such a line, too: "slow" or "far".
     """
     faults = faults if os.environ.get("STORIES") == "all" else faults[:1]
     runs = [*((front, "") for front in fronts), *(tuple(fault.split("-")) for fault in faults)]
+    runs += [("application", line)] if line else []
     return pytest.mark.parametrize("day", runs, indirect=True, ids=["-".join(filter(None, run)) for run in runs])
+
+
+LINES = {"slow": SLOW, "far": FAR}
 
 
 class Day:
@@ -82,6 +88,7 @@ class Day:
             self.env["PYTHONPATH"] = os.pathsep.join(map(str, paths))
         kind: type[Application | Lines | Headless] = FRONTS[front]
         self.front = kind(self.work, self.env, self.flags, self.model.all_problems)
+        self.front.speed = LINES.get(fault)
 
     # What is there before the day begins
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support.pty_screen import Drawn
 from tests.support.pty_session import plain
+from tests.support.slow_line import Speed
 
 PATIENCE = 60.0
 # So long the program may wait for the user before it is clear that something else is waited for in vain.
@@ -34,6 +35,8 @@ class Front(ABC):
         self.flags = flags
         self._stop = stop
         self._before = ""
+        # Of the line to the terminal, if it is not a local one.
+        self.speed: Speed | None = None
 
     @property
     def text(self) -> str:
@@ -115,7 +118,7 @@ class Terminal(Front):
 
     def open(self, *flags: str) -> None:
         assert self.screen is None, "it is open already"
-        self.screen = Drawn([*self.flags, *flags], self.work, columns=COLUMNS, rows=40, **self.env)
+        self.screen = Drawn([*self.flags, *flags], self.work, COLUMNS, 40, speed=self.speed, **self.env)
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Read the screen until this holds; fail early where the program has ended or waits for the user."""

@@ -50,6 +50,7 @@ def wrap_typed(line: str, width: int) -> list[int]:
     return before
 
 
+@lru_cache(4)
 def count_typed_rows(text: str, width: int) -> int:
     """Return the rows that a text takes."""
     rows = 0

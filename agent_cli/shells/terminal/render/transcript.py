@@ -77,6 +77,8 @@ class Transcript(EventRenderer):
                     self.called_at = 0.0
                 case "first":
                     self.retry_at = 0.0
+                case "output" if change.call and change.call.call_id not in self.writer.running_calls:
+                    self._begin(change.call)  # it runs beside a question
                 case "warning" if change.event.wait:
                     # Shown as the status, which is updated for each retry.
                     self.retry_at, self._retry = time.monotonic() + change.event.wait, change.note
