@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, str] = {
     "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
     "kernel.engine hooks knowledge mcp telemetry",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
-    "kernel.runtime",
+    "telemetry kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
     "shells.host": "kernel config kernel.session console policy kernel.engine hooks knowledge mcp kernel.runtime "
     "shells.headless models",
@@ -128,7 +128,7 @@ BUDGETS = {
     "agent_cli": 350, "agent_tools": 4100, "agent_tools.diagnostics": 1500, "agent_tools.documents": 1200,
     "agent_tools.edit": 2600, "agent_tools.fs": 2350, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3150, "agent_tools.web": 850,
-    "cli": 7500, "config": 2600, "console": 150, "doctor": 750, "extras.acp": 2150, "extras.batch": 1600,
+    "cli": 7500, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150, "extras.batch": 1600,
     "extras.evaluation": 1100, "extras.reports": 1250, "extras.server": 5500, "git": 1300, "hooks": 2350,
     "kernel": 2400, "kernel.engine": 9850, "kernel.runtime": 5850, "kernel.session": 5900, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8150,
