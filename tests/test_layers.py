@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, str] = {
     "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
     "kernel.engine hooks knowledge mcp telemetry ide",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
-    "kernel.runtime",
+    "telemetry kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
     "shells.host": "kernel config kernel.session console policy kernel.engine hooks knowledge mcp kernel.runtime "
     "shells.headless models",
