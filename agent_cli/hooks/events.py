@@ -189,6 +189,11 @@ def permission_request(call: HookedCall, reason: str, suggestions: Sequence[Mapp
     return {**found, "permission_suggestions": [*suggestions]} if suggestions else found
 
 
+@hook_event("PermissionDenied", "a call was refused, not by you", _CALL, "is denied by Bash(ls)", matched="tool_name")
+def permission_denied(call: HookedCall, reason: str) -> dict[str, Any]:
+    return {**call.fields(), "reason": reason}
+
+
 _MESSAGE: dict[HookVerdict, tuple[str, str]] = {
     "deny": ("tell the model what is wrong", "the model would get a message")
 }
@@ -295,6 +300,45 @@ def stop(answer: str, again: bool, jobs: Iterable[Job]) -> dict[str, Any]:
         ],
         "session_crons": [],
     }
+
+
+# Kinds of failures as Claude Code calls them; it calls all others "unknown".
+_FAILURES = {
+    "auth": "authentication_failed", "rate_limit": "rate_limit", "overloaded": "server_error",
+    "network": "server_error", "bad_request": "invalid_request", "context_too_long": "invalid_request",
+}  # fmt: skip
+
+
+@hook_event(
+    "StopFailure",
+    "the model failed, and the turn with it",
+    "rate_limit",
+    "Too many requests.",
+    "",
+    matched="error",
+    subjects=(*dict.fromkeys(_FAILURES.values()), "max_output_tokens", "unknown"),
+)
+def stop_failure(kind: str, message: str, answer: str) -> dict[str, Any]:
+    return {"error": _FAILURES.get(kind, kind), "error_details": message, "last_assistant_message": answer}
+
+
+@hook_event("CwdChanged", "a command changed the working directory", "/work", "/work/src")
+def cwd_changed(before: str, now: str) -> dict[str, Any]:
+    return {"old_cwd": before, "new_cwd": now}
+
+
+@hook_event(
+    "InstructionsLoaded",
+    "a memory file is read",
+    "/work/CLAUDE.md",
+    "Project",
+    matched="load_reason",
+    subjects=("session_start", "include"),
+    before_message=True,
+)
+def instructions_loaded(path: str, kind: str, by: str = "") -> dict[str, Any]:
+    found = {"file_path": path, "memory_type": kind, "load_reason": "include" if by else "session_start"}
+    return found | ({"parent_file_path": by} if by else {})
 
 
 @hook_event(

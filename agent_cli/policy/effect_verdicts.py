@@ -28,7 +28,7 @@ from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.programs.patches import files_of_patch
 from agent_cli.policy.programs.reads import BUILTINS, is_reader
 from agent_cli.policy.programs.table import row_of
-from agent_cli.policy.secret_places import secret_place_below
+from agent_cli.policy.secret_places import in_open_claude_folder, secret_place_below
 from agent_cli.policy.shell.possible import fill_in
 from agent_cli.policy.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
@@ -44,7 +44,7 @@ _POSITIONAL = lazy_pattern(r"\$[0-9@*]|\$\{[0-9@*]|\$\{\w+\[")
 _EVERYTHING = lazy_pattern(r"(?:\./)*(?:\.|\*|\.\*|\.\.(?:/.*)?)?/*")
 # Opened for writing, these are the file that was opened for reading.
 _INPUTS = lazy_pattern(r"/dev/(?:stdin|fd/\d\d?)")
-_READING = ("read", "tree", "maybe")
+_READING = ("read", "tree", "maybe", "program")
 _MAX_FILES_BELOW = 10_000
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
@@ -172,7 +172,7 @@ class EffectVerdicts:
             why = f"changes {name} in an unknown directory"
             everything = touch.kind == "remove" and not touch.selective and _EVERYTHING.fullmatch(name)
             yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept or everything)), name)
-        elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
+        elif touch.kind not in ("maybe", "program") and (self._unread or secret(Path(name))):
             why = f"reads {name} in an unknown directory"
             by: Decider = "rule" if self._unread else "default"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, final=True), name)
@@ -202,7 +202,7 @@ class EffectVerdicts:
                 if verdict.level is Level.DENY or verdict.final or self._leaks(part, path):
                     yield verdict
             return
-        if kind in ("link", "maybe"):
+        if kind in ("link", "maybe", "program"):
             yield from self._indirect_targets(part, touch, place)
             return
         if kind == "into":
@@ -305,7 +305,10 @@ class EffectVerdicts:
         return bool(home) and contains_protected(Path(folder), Path(real_path(home)))
 
     def _indirect_targets(self, part: SimpleCommand, touch: Touch, place: OperandPath) -> Iterator[Verdict]:
-        """Yield verdicts on the target of a link, or a file an option may name, which may be used later."""
+        """Yield verdicts on the target of a link, or a file an option may name, which may be used later.
+
+        A toolkit in ~/.claude runs like a program of the workspace: it is the user's, and protected from changes.
+        """
         path = place.whole
         if touch.kind == "link":
             folder = os.path.join(place.base, touch.where.text)
@@ -314,10 +317,9 @@ class EffectVerdicts:
             path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
         at, workspace = real_path(path), self._context.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
-        verdicts = (
-            decide_path(self._matcher, workspace, Effect("write", at)),
-            decide_path(self._matcher, workspace, Effect("read", at)),
-        )
+        read = decide_path(self._matcher, workspace, Effect("read", at))
+        toolkit = touch.kind == "program" and in_open_claude_folder(Path(at), self._context.home)
+        verdicts = (read,) if toolkit else (decide_path(self._matcher, workspace, Effect("write", at)), read)
         for verdict in verdicts:
             ruled = verdict.level is not Level.ALLOW and "(" in verdict.rule
             if ruled or verdict.final:
@@ -325,7 +327,11 @@ class EffectVerdicts:
                     part.text, Level.ASK, f"{how} {at}: {verdict.reason}", verdict.rule, verdict.by, final=True
                 )
                 return
-        if not workspace.inside(Path(at)) and not any(v.rule and v.level is Level.ALLOW for v in verdicts):
+        if (
+            not toolkit
+            and not workspace.inside(Path(at))
+            and not any(v.rule and v.level is Level.ALLOW for v in verdicts)
+        ):
             yield Verdict(part.text, Level.ASK, f"{how} {at}, outside the workspace")
         elif touch.kind == "link" and self._hidden and (below := self._below(at, self._hidden)):
             yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", final=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -38,11 +39,17 @@ def in_secret_place(path: Path, home: Path) -> bool:
     return f"{below}/".startswith(below_home) and not _is_open_claude(below.split("/"), path)
 
 
-def _is_open_claude(parts: list[str], path: Path) -> bool:
+def _is_open_claude(parts: Sequence[str], path: Path) -> bool:
     """Return True for what holds no secrets in ~/.claude, by the parts of a path below the home folder."""
     if parts[0] != CLAUDE_FOLDER or len(parts) < 2 or parts[1].startswith(".") or parts[1] in _CLAUDE_STATE:
         return False
     return parts[1] == "CLAUDE.md" or len(parts) > 2 or path.is_dir()
+
+
+def in_open_claude_folder(path: Path, home: str | None) -> bool:
+    """Return True for a resolved file in a folder of ~/.claude that holds no secrets, such as that of a toolkit."""
+    parts = path.parts[len(Path(home).parts) :] if home and path.is_relative_to(home) else ()
+    return len(parts) > 2 and _is_open_claude(parts, path)
 
 
 def open_claude_folders(home: Path | None) -> list[Path]:

@@ -356,3 +356,24 @@ def test_an_interrupt_while_a_hook_runs_ends_the_turn(tmp_path: Path) -> None:
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert len(world.results) == 1
     assert not (tmp_path / "made").exists()
+
+
+def test_a_hook_hears_of_a_call_that_was_refused_but_not_of_the_users_no(tmp_path: Path) -> None:
+    world = HookedTurns(tmp_path, BASH, deny=("Bash(touch:*)",)).hook("PermissionDenied", None, matcher="Bash")
+    world.turn()
+    [given] = world.given
+    assert (given["tool_name"], given["tool_input"], given["tool_use_id"]) == (
+        "Bash", {"command": "touch made"}, "call-1-1",
+    )  # fmt: skip
+    assert "Bash(touch:*)" in given["reason"]
+    asked = HookedTurns(tmp_path, BASH, answers=[Reject("no")]).hook("PermissionDenied", None)
+    asked.turn()
+    assert asked.given == []
+
+
+def test_a_hook_hears_where_commands_run_from_now_on(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    calls = [call("Bash", command="cd src"), call("Bash", command="true")]
+    world = HookedTurns(tmp_path, [{"calls": calls}, {"text": "ok"}], allow=("Bash",)).hook("CwdChanged", None)
+    world.turn()
+    assert [(g["old_cwd"], g["new_cwd"]) for g in world.given] == [(str(tmp_path), str(tmp_path / "src"))]

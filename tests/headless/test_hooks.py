@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent, run_allowing_bash
 from tests.support.scripts import call, script
 
@@ -335,3 +336,31 @@ def test_hooks_in_the_background_cannot_go_on_for_ever(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"text": f"Answer {n}."} for n in range(20)])
     done = agent(["-p", "--model", model, "--settings", rewake("echo Again. >&2; exit 2"), "go"], work)
     assert (done.returncode, done.stdout) == (0, "Answer 10.\n")
+
+
+def test_hooks_hear_of_memory_files_that_are_read(work: Path, home: Path) -> None:
+    (work / "CLAUDE.md").write_text("Use tabs. @more.md")
+    (work / "more.md").write_text("And spaces.")
+    (home / ".claude").mkdir()
+    (home / ".claude/CLAUDE.md").write_text("Be kind.")
+    claude(
+        home / ".claude/settings.json", InstructionsLoaded="cat >> heard", InstructionsLoaded__include="touch included"
+    )
+    run_allowing_bash(work, [{"text": "ok"}])
+    heard = [json.loads(line) for line in re.split(r"(?<=})(?={)", (work / "heard").read_text())]
+    assert {(Path(h["file_path"]).name, h["memory_type"], h["load_reason"]) for h in heard} == {
+        ("CLAUDE.md", "User", "session_start"), ("CLAUDE.md", "Project", "session_start"),
+        ("more.md", "Project", "include"),
+    }  # fmt: skip
+    assert (work / "included").exists()
+
+
+def test_hooks_hear_that_the_model_failed(work: Path, home: Path) -> None:
+    claude(home / ".claude/settings.json", StopFailure__authentication_failed="cat > heard", Stop="touch stopped")
+    with ModelServer([Reply(status=401, error="no such key")]) as server:
+        env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        assert agent(["-p", "hello"], work, env).returncode == 1
+    heard = json.loads((work / "heard").read_text())
+    assert (heard["hook_event_name"], heard["error"]) == ("StopFailure", "authentication_failed")
+    assert "key" in heard["error_details"]
+    assert not (work / "stopped").exists()

@@ -329,6 +329,8 @@ def test_a_host_lists_files_and_hooks_calls_a_tool_and_adds_a_folder(work: Path,
         assert [(h["event"], h["matcher"], h["commandText"]) for h in listed["hooks"]] == [
             ("PreToolUse", "Bash", "true")
         ]
+        assert host.ask("set_color", color="purple") == {}
+        assert "is not a color" in host.request("set_color", color="beige")["error"]
         assert "3 euros" in json.dumps(host.ask("mcp_call", tool="mcp__shop__price", arguments={}))
         assert "no tool" in host.request("mcp_call", tool="mcp__shop__none")["error"]
         assert "not connected" in host.request("mcp_call", tool="mcp__none__x")["error"]

@@ -164,3 +164,37 @@ def test_a_link_that_leads_outside_or_to_what_is_denied_asks(tmp_path: Path) -> 
         assert decide(root, command, allow="Bash(ln:*)").level is Level.ALLOW, command
     assert decide(root, "ln -s src s", allow="Bash", deny="Edit(src/**)").level is Level.ASK
     assert decide(root, "ln -s src s", allow="Bash", deny="Read(src/**)").level is Level.ASK
+
+
+_KIT = "~/.claude/get-shit-done/bin/tool"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"node {_KIT}.cjs init", f"node --no-warnings {_KIT}.mjs", f"python3 -u {_KIT}.py --all", f"bash {_KIT}.sh",
+     f"bash -eu {_KIT}.sh x", f"ruby {_KIT}.rb", f"perl {_KIT}.pl", f"php {_KIT}.php", f"deno run {_KIT}.ts",
+     f"lua {_KIT}.lua"],
+)  # fmt: skip
+def test_a_rule_for_an_interpreter_covers_the_programs_of_toolkits(tmp_path: Path, line: str) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    line = line.replace("~", str(tmp_path))
+    rule = f"Bash({line.split()[0]}:*)"
+    decided = decide(root, line, allow=rule)
+    assert decided.level is Level.ALLOW, decided.reason
+    assert decide(root, line).level is Level.ASK
+    assert decide(root, line, allow=rule, deny=f"Read(/{tmp_path}/.claude/**)").level is not Level.ALLOW
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["node ~/.claude/settings.json", "python3 ~/.ssh/id_rsa", "bash ~/.claude/projects/x.sh", "bash ~/.claude/ide/x.sh",
+     "node x.js ~/.claude/hooks/a.js", "node ~/.claude/kit/x.js ~/.claude/kit/y.js", "python3 ~/tools/x.py",
+     "python3 x.py /etc/hosts", "node --diagnostic-dir /srv x.js", "node -r ~/.claude/kit/x.js y.js",
+     "python3 run ~/.claude/kit/x.py", "sqlite3 ~/.claude/kit/x.db", "source ~/.claude/kit/env.sh"],
+)  # fmt: skip
+def test_it_covers_no_other_file_outside(tmp_path: Path, line: str) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    line = line.replace("~", str(tmp_path))
+    assert decide(root, line, allow=f"Bash({line.split()[0]}:*)").level is Level.ASK

@@ -346,7 +346,9 @@ class Conversation:
         source, setup = self._origin.source, self._origin.setup
         if not source:
             return False
-        return (setup != "" and hooks.wants("Setup", setup)) or hooks.wants("SessionStart", source)
+        reasons = {"include" if by else "session_start" for _, _, by in self._origin.memory}
+        told = any(hooks.wants("InstructionsLoaded", reason) for reason in reasons)
+        return told or (setup != "" and hooks.wants("Setup", setup)) or hooks.wants("SessionStart", source)
 
     def _start_of(self, typed: str) -> session_hooks.MessageStart:
         """Return the description of a message for the hooks that run before it."""

@@ -69,6 +69,7 @@ def execute_call(
     started = turn.deps.clock()
     seen, plan, shell = dict(context.seen), context.plan, carried_state(context)
     context.source = read_state.call_source(item.tool.name, call.id)
+    folder = str(context.workspace.cwd)
     before = prefetched.signature if prefetched else turn.repeats.signature(item)
     interrupted = cancelled = False
     held = turn.deps.state.held.get(call.id)
@@ -104,6 +105,8 @@ def execute_call(
     context.source = ""
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
     moved = now if (now := carried_state(context)) != shell else None
+    if moved is not None and turn.deps.hooks.wants("CwdChanged"):
+        yield from hook_points.after_move(turn, folder)
     yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
     if context.plan != plan:
         turn.plan_changed(plan)
@@ -226,6 +229,8 @@ def refuse(
     turn.budget.denied(call)
     yield from turn.answer(call, text + note, is_error=True, last=last)
     turn.actions.append(Action(item.summary, "refused"))
+    if by != "person" and turn.deps.hooks.wants("PermissionDenied", item.tool.name):
+        yield from hook_points.after_denial(turn, item, text)
 
 
 MAX_PARALLEL_CALLS = 4

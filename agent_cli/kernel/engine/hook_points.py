@@ -24,6 +24,7 @@ from agent_cli.kernel.events import ApprovalRequested, Event, ToolFinished, Usag
 from agent_cli.kernel.message_ids import subagent_id
 from agent_cli.kernel.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.modes import AgentType
+from agent_cli.kernel.results import Failed, LimitReached, TurnResult
 from agent_cli.kernel.rules import rule_update
 from agent_cli.policy.policy import change_rules
 from agent_tools.base import Effect, Steps, ToolResult
@@ -300,6 +301,30 @@ def after_compaction(turn: Turn, trigger: str, summary: str) -> Generator[Event,
     # The compaction is done; the turn notices the interruption by itself.
     with suppress(CancelledError):
         yield from fire(turn, events.post_compact(trigger, summary))
+
+
+def after_denial(turn: Turn, item: PreparedCall, reason: str) -> Generator[Event, None, None]:
+    """Run the PermissionDenied hooks on a call that was refused. Raises CancelledError."""
+    yield from fire(turn, events.permission_denied(_hooked(item, tool_input(turn, item)), reason))
+
+
+def after_move(turn: Turn, before: str) -> Generator[Event, None, None]:
+    """Run the CwdChanged hooks, if a command changed the working directory. before: the earlier one."""
+    now = str(turn.deps.context.workspace.cwd)
+    if now != before:
+        with suppress(CancelledError):  # the call itself is done
+            yield from fire(turn, events.cwd_changed(before, now))
+
+
+def after_failure(turn: Turn, result: TurnResult) -> Generator[Event, None, None]:
+    """Run the StopFailure hooks of a turn that the model or its limits ended."""
+    failure = result.failure if isinstance(result, Failed) else None
+    cut = isinstance(result, LimitReached) and result.cap == "output"
+    if failure is not None or cut:
+        kind, message = (failure.kind, failure.message) if failure is not None else ("max_output_tokens", "")
+        answers = (m.text for m in reversed(turn.history) if isinstance(m, AssistantMessage) and m.text)
+        with suppress(CancelledError):
+            yield from fire(turn, events.stop_failure(kind, message, next(answers, "")))
 
 
 def after_batch(turn: Turn) -> Generator[Event, None, None]:

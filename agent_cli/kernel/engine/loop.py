@@ -174,6 +174,8 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
         result = yield from _without_model(turn, error.failure)
     finally:
         restore_overrides(turn)
+    if deps.depth == 0 and deps.hooks.wants("StopFailure"):
+        yield from hook_points.after_failure(turn, result)
     yield from deps.hooks.drain()
     yield _finished(turn, result)
     return result

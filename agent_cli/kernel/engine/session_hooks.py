@@ -162,6 +162,8 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
         if source and (setup := start.origin.setup):
             started = yield from start_hooks(deps, events.setup(setup))
         if source:
+            for path, kind, by in start.origin.memory:
+                yield from fire(deps, events.instructions_loaded(path, kind, by))
             started += yield from start_hooks(deps, _session_start(deps, start))
             session_started = True
         expanded: tuple[str, ...] = ()

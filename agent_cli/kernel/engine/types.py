@@ -267,12 +267,14 @@ class SessionOrigin(Value):
     setup: "init" or "maintenance" before a session that prepares its folder.
     idle_since: when a resumed session was last written to, in seconds since the epoch; None if unknown.
     cache_seconds: how long the provider caches a prompt.
+    memory: the memory files that were read: path, whose they are, and the file that imports it.
     """
 
     source: str = "startup"
     setup: str = ""
     idle_since: float | None = None
     cache_seconds: int = 300
+    memory: tuple[tuple[str, str, str], ...] = ()
 
 
 class ConversationState:

@@ -41,6 +41,7 @@ from agent_cli.kernel.runtime.session_log import (
     LOCK_WAIT_SECONDS,
     OpenedSession,
     make_header,
+    memory_facts,
     model_name,
     new_log,
     read_session,
@@ -378,7 +379,8 @@ class SessionBuild:
             self.log, self.transcript, self.ids, self.debug_log, self.embedded.record, self.telemetry
         )
         self.notes = tuple(session_change.notes(header, self.memory, restored)) if restored is not None else ()
-        self.origin = session_origin(self.config, settings, restored)
+        origin = session_origin(self.config, settings, restored)
+        self.origin = origin.replace(memory=memory_facts(self.memory, self.run_env))
         self.left_open = calls_left_open(restored)
 
 

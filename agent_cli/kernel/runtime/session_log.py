@@ -31,6 +31,7 @@ from agent_tools.text import shorten
 if TYPE_CHECKING:
     from agent_cli.kernel.message_ids import MessageIds
     from agent_cli.kernel.runtime.transcripts import SessionTranscript
+    from agent_cli.knowledge.memory import Memory
     from agent_cli.models.debug import DebugLog
 
 with lazy_imports():
@@ -260,6 +261,17 @@ def session_origin(config: Config, settings: Settings, restored: Restored | None
     source = "fork" if config.fork else "resume" if restored.history else "startup"
     idle_since = pending_plans.seconds_of(restored.updated) if restored.updated else None
     return SessionOrigin(source, config.setup, idle_since, 3600 if settings.cache_ttl == "1h" else 300)
+
+
+def memory_facts(memory: Memory, run_env: RunEnvironment) -> tuple[tuple[str, str, str], ...]:
+    """Return the memory files that were read, for hooks: path, whose they are, and the file that imports each."""
+
+    def whose(path: Path) -> str:
+        if not path.is_relative_to(run_env.root):
+            return "User"
+        return "Local" if path.stem.endswith(".local") else "Project"
+
+    return tuple((str(file.path), whose(file.path), file.by) for file in memory.files)
 
 
 def sanitize_title(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 from typing import Literal
 
 from agent_cli.policy.programs.find import Follows
@@ -12,8 +14,25 @@ from agent_tools.record import Value
 # A name on another machine, as rsync, scp and git have it.
 REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
 TouchKind = Literal[
-    "read", "tree", "write", "into", "remove", "run", "names", "unpack", "listed", "link", "attributes", "maybe"
+    "read",
+    "tree",
+    "write",
+    "into",
+    "remove",
+    "run",
+    "names",
+    "unpack",
+    "listed",
+    "link",
+    "attributes",
+    "maybe",
+    "program",
 ]
+
+
+# Options of interpreters that take no value, so that the next word is the program. In a shell, -e takes none.
+_BARE_OPTION = re.compile(r"-[uBEIsSOPqvb]+|--no-[a-z-]+|--enable-source-maps|--trace-[a-z-]+|--|-A|--quiet")
+_BARE_OF_SHELLS = re.compile(r"-[euxv]+|--|--norc|--noprofile|--posix")
 
 
 class FileRead(Value):
@@ -45,8 +64,8 @@ class Touch(Value):
     kind: "read" a file, "tree" a directory with everything below, "write", "into" a directory under any names,
         "remove", "attributes": mode or owner, "run": it runs, sends or destroys something because of the option or
         subcommand `word`, "names" and "unpack" if it writes files that only a patch or an archive names, "listed" if it
-        reads files that a list names, "link" for the target of a link, or "maybe" for the value of an unlisted option,
-        which may be a file.
+        reads files that a list names, "link" for the target of a link, "maybe" for the value of an unlisted option,
+        which may be a file, or "program" for the file that an interpreter runs.
     where: directory of a link, the one unpacked into, or the one that listed names start from.
     follows: whether the program acts on the target of a link: of one that is named, or also of those below. It is only
         needed for "remove"; all other kinds act on the target of a link that is named.
@@ -62,3 +81,11 @@ class Touch(Value):
     selective: bool = False
     replaces: bool = False
     starts: bool = False
+
+
+def of_interpreter(words: Sequence[Word], operands: Sequence[Word], *, shell: bool = False) -> Iterator[Touch]:
+    """Yield the effects of what an interpreter is given: it reads its program, and may do anything with the rest."""
+    bare = _BARE_OF_SHELLS if shell else _BARE_OPTION
+    rest = list(dropwhile(lambda w: bare.fullmatch(w.text), words))
+    program = rest[0] if rest and not rest[0].text.startswith("-") else None
+    yield from (Touch("program" if word is program else "maybe", word) for word in operands)

@@ -31,7 +31,7 @@ from agent_cli.shells.host.control_table import ControlError, ControlTable, Open
 from agent_tools.base import ToolError
 from agent_tools.record import to_json
 from agent_tools.shell.jobs import Jobs
-from agent_tools.text import one_line
+from agent_tools.text import one_line, shorten
 
 SLOW_CONTROLS = frozenset(
     {"mcp_reconnect", "mcp_toggle", "mcp_call", "rewind_files", "mcp_read_resource", "get_usage", "file_suggestions"}
@@ -39,6 +39,7 @@ SLOW_CONTROLS = frozenset(
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
 _SESSION = ControlTable()
 _RULE_LISTS: tuple[RuleList, ...] = ("deny", "ask", "allow")
+_ACCENTS = ("default", "red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
 _COLORS = ("promptBorder", "inactive", "cyan", "claude", "warning", "purple")
 
 
@@ -118,6 +119,15 @@ def _list_hooks(session: OpenSession, fields: Fields) -> Fields:
 @_SESSION.handles("rename_session")
 def _rename(session: OpenSession, fields: Fields) -> Fields:
     session.agent.rename(SessionNamed(" ".join(str(fields["title"]).split())))
+    return {}
+
+
+@_SESSION.handles("set_color")
+def _set_color(session: OpenSession, fields: Fields) -> Fields:
+    """Take the color that the host draws the session in; nothing here draws it."""
+    color = str(fields["color"])
+    if color not in _ACCENTS:
+        raise ControlError(f"{shorten(one_line(color), 40)} is not a color; there are {', '.join(_ACCENTS)}.")
     return {}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from agent_cli.policy.programs.arguments import Arguments
-from agent_cli.policy.programs.effects import Touch
+from agent_cli.policy.programs.effects import Touch, of_interpreter
 from agent_cli.policy.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
 from agent_cli.policy.programs.rows.network import service_effects
 from agent_cli.policy.shell.words import Word
@@ -161,12 +161,28 @@ def _check_pip(found: Arguments) -> str:
     return "" if known else f"pip {verb}"
 
 
-def _interpreter(found: Arguments) -> Iterator[Touch]:
-    """Yield the files that an interpreter's own options read, those before the program, and its operands."""
+def _own_files(found: Arguments) -> Iterator[Touch]:
+    """Yield the files that the options before the first operand read."""
     for word in takewhile(lambda w: w.text.startswith("-"), found.words):
         name, _, value = word.text.partition("=")
         yield from [Touch("read", word.replace(text=value))] if "file" in name and value else []
+
+
+def _interpreter(found: Arguments) -> Iterator[Touch]:
+    """Yield the files that an interpreter's own options read, its program, and its operands."""
+    yield from _own_files(found)
+    yield from of_interpreter(found.words, found.operands)
+
+
+def _database(found: Arguments) -> Iterator[Touch]:
+    """Yield the files that a client's own options read, and its operands, of which one may be a database."""
+    yield from _own_files(found)
     yield from (Touch("maybe", w) for w in found.operands)
+
+
+def _deno(found: Arguments) -> Iterator[Touch]:
+    words = found.words[1:] if [w.text for w in found.words[:1]] == ["run"] else found.words
+    return of_interpreter(words, found.operands)
 
 
 def _in_place(found: Arguments) -> Iterator[Touch]:
@@ -445,12 +461,13 @@ BUILD_ROWS = expand_rows({
     ),
     "pre-commit husky lefthook": _tool(run="-c --config", outside_verbs={HOOKS: "install uninstall init"}),
     # Interpreters: their operands are programs.
-    "python python3 python2 pypy pypy3 ipython": _tool(own=True, interprets=True, versions="--version -V",
-        starts_after="-m"),
+    "python python3 python2 pypy pypy3 ipython": _tool(
+        own=True, effects=_interpreter, interprets=True, versions="--version -V", starts_after="-m"),
     "node nodejs php perl5": _tool(own=True, effects=_interpreter, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "redis-cli": _tool(own=True, effects=service_effects, interprets=True, versions=_VERSION),
-    "deno psql mysql sqlite3": _tool(own=True, effects=_interpreter, interprets=True, versions=_VERSION),
+    "deno": _tool(own=True, effects=_deno, interprets=True, versions=_VERSION),
+    "psql mysql sqlite3": _tool(own=True, effects=_database, interprets=True, versions=_VERSION),
     "lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh mongo mongosh gdb lldb "
     "irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
 })  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent_cli.policy.programs.arguments import Arguments
-from agent_cli.policy.programs.effects import Touch
+from agent_cli.policy.programs.effects import Touch, of_interpreter
 from agent_cli.policy.programs.row import INSTALLS, PROCESSES, RIGHTS, SERVICE, Row, expand_rows
 
 
@@ -47,6 +47,12 @@ WRAPPER_ROWS = expand_rows({
         wraps=0, gated=True, hides=True),
     "xargs": Row(wraps=0, flags="-0 --null -r --no-run-if-empty -t -x", value="-n -P -L -d -I -s", gated=True),
 })  # fmt: skip
+
+
+def _shell(found: Arguments) -> Iterator[Touch]:
+    return of_interpreter(found.words, found.operands, shell=True)
+
+
 SYSTEM_ROWS = expand_rows({
     **WRAPPER_ROWS,
     # Programs that may run what their arguments, input or the network tell them to, in ways not followed here.
@@ -61,7 +67,7 @@ SYSTEM_ROWS = expand_rows({
     "gdb": Row("", partly=True, hides=True, interprets=True),
     "zsh ksh ash fish csh tcsh rbash mksh lksh posh yash nu xonsh elvish osh": Row(
         "", partly=True, hides=True, interprets=True, versions="--version"),
-    "bash sh dash": Row("", partly=True, own=True, interprets=True, versions="--version"),
+    "bash sh dash": Row("", partly=True, own=True, effects=_shell, interprets=True, versions="--version"),
     "chroot unshare nsenter su runuser pkexec bwrap": Row("", partly=True, hides=True, outside=RIGHTS),
     "mount umount modprobe insmod sysctl iptables nft useradd usermod adduser": Row("", partly=True, outside=RIGHTS),
     "apt apt-get": Row("", partly=True, starts="-o --option -c --config-file", network="*", outside=INSTALLS),
