@@ -9,6 +9,7 @@ from typing import Literal
 
 from agent_cli.policy.programs.find import Follows
 from agent_cli.policy.shell.words import Word
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 # A name on another machine, as rsync, scp and git have it.
@@ -31,8 +32,8 @@ TouchKind = Literal[
 
 
 # Options of interpreters that take no value, so that the next word is the program. In a shell, -e takes none.
-_BARE_OPTION = re.compile(r"-[uBEIsSOPqvb]+|--no-[a-z-]+|--enable-source-maps|--trace-[a-z-]+|--|-A|--quiet")
-_BARE_OF_SHELLS = re.compile(r"-[euxv]+|--|--norc|--noprofile|--posix")
+_BARE_OPTION = lazy_pattern(r"-[uBEIsSOPqvb]+|--no-[a-z-]+|--enable-source-maps|--trace-[a-z-]+|--|-A|--quiet")
+_BARE_OF_SHELLS = lazy_pattern(r"-[euxv]+|--|--norc|--noprofile|--posix")
 
 
 class FileRead(Value):
