@@ -8,6 +8,7 @@ question but never overrides a deny, an ask rule or a protected path.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -345,8 +346,9 @@ class Policy:
 
     def command_rule(self, command: str) -> bool | None:
         """Return True if a rule allows a command, False if one denies it or asks, None if there is none."""
-        if not self._rules and self.mode in ("default", "acceptEdits"):
-            return None
+        if not any(_may_concern(rule, command) for rule in self._rules):
+            # Judging a command costs far more.
+            return False if self.mode == "dontAsk" else None
         decision = self.decide("", [Effect("run", command)])
         if decision.level is Level.ALLOW:
             return True if decision.rule else None
@@ -546,3 +548,10 @@ class Policy:
             self._masks = masks.WorkspaceMasks(self._env, self._git_use)
         path = self._carried().get("PATH", self._path)
         return masked_lines.LineMasks(self._masks, matcher, self._workspace, self._confined, path)
+
+
+def _may_concern(rule: Rule, command: str) -> bool:
+    """Return False for a rule that is surely not about a command."""
+    if not rule.covers("run"):
+        return False
+    return rule.spec is None or re.split(r"[*?\[:\s]", rule.spec, maxsplit=1)[0] in command

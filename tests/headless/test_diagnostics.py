@@ -218,7 +218,8 @@ def test_a_server_that_dies_costs_the_edit_nothing(story: Story, mode: str) -> N
 def test_no_server_outlives_the_session(story: Story, mode: str, sandbox: str) -> None:
     story.checkers.add_server("gopls", mode)
     story.sandbox = sandbox
-    settings, rule = "[diagnostics]\nwait = 0.5\n", ("--allowedTools", "Bash(gopls)")
+    # It is started within that time; one that hangs is waited for to the end.
+    settings, rule = f"[diagnostics]\nwait = {5 if mode == 'hang' else 60}\n", ("--allowedTools", "Bash(gopls)")
     story.run("a.go", appends("a.go", "BAD"), settings=settings, options=rule)
     assert soon(lambda: bool(story.checkers.runs()))
     assert not processes_of(story.work)
