@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from agent_tools.context import ToolContext
@@ -97,9 +98,10 @@ def has_server(servers: Sequence[Sequence[object]], ctx: ToolContext) -> bool:
         return False
     if settings.get("servers"):
         return True
+    there = _names_there(tuple(str(row[0]) for row in servers), ctx.env.get("PATH", ""), str(ctx.workspace.root))
     suffixes: set[str] | None = None
-    for name, handled, args, runs_code in servers:
-        if name in settings.get("skip", ()) or not (found := find_programs(str(name), ctx)):
+    for name, handled, args, runs_code in servers if there else ():
+        if name not in there or name in settings.get("skip", ()) or not (found := find_programs(str(name), ctx)):
             continue
         suffixes = set(_suffixes(ctx.workspace.root)) if suffixes is None else suffixes
         if suffixes.isdisjoint(handled):  # type: ignore[arg-type]
@@ -107,6 +109,18 @@ def has_server(servers: Sequence[Sequence[object]], ctx: ToolContext) -> bool:
         if first_permitted(found, args, ctx, trusted=not runs_code) is not None:  # type: ignore[arg-type]
             return True
     return False
+
+
+@lru_cache(maxsize=4)
+def _names_there(names: tuple[str, ...], path: str, root: str) -> frozenset[str]:
+    """Return those of the names that are in a folder of PATH, or among the programs of the project."""
+    folders = [*(f"{root}/{local}" for local in LOCAL_BIN_FOLDERS), *path.split(os.pathsep)]
+    there = set()
+    for folder in folders:
+        for name in names:
+            if os.access(f"{folder}/{name}", os.X_OK):
+                there.add(name)
+    return frozenset(there)
 
 
 def _suffixes(root: Path) -> Iterator[str]:
