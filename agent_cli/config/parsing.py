@@ -223,10 +223,13 @@ def as_ignored(mistake: str) -> str:
 
 
 def nearest_setting_hint(key: str) -> str:
-    """Return "; did you mean TABLE.NAME?" for an unknown key outside all tables that is like a setting; else ""."""
+    """Return "; did you mean TABLE.NAME?" for an unknown key outside all tables that is like a setting; else "".
+
+    Also for one that is like the name of a table.
+    """
     import difflib
 
-    known = [name for name in hints_of(Settings) if name not in tables()]
+    known = list(hints_of(Settings))
     known += [f"{table}.{name}" for table, cls in tables().items() for name in hints_of(cls)]
     same = [name for name in known if name.rpartition(".")[2] == key]
     letters = {re.sub(r"[^a-z]", "", name): name for name in known}

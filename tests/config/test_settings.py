@@ -176,6 +176,7 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
     [
         ('model = "a"\nmax_rounds = "many"', "user.toml:2: max_rounds: expected a whole number, found 'many'"),
         ("\nmax_rouns = 1", "user.toml:2: max_rouns: unknown setting; did you mean max_rounds?"),
+        ("[permisions]\nallow = []", "permisions: unknown setting; did you mean permissions?"),
         ("[mcpServers.x]\ncommand = 'x'", "mcpServers: unknown setting; did you mean mcp.servers?"),
         ("permission_mode = 'plan'", "permission_mode: unknown setting; did you mean permissions.mode?"),
         ("mode = 'plan'", "mode: unknown setting; did you mean permissions.mode or sandbox.mode?"),
