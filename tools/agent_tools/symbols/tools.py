@@ -91,12 +91,9 @@ class PlaceArgs(Value):
     symbol: Annotated[str, "The name of the symbol in that line"]
 
 
-class Definition(ServerTool[PlaceArgs]):
-    """Finds where a symbol is defined."""
+class PlaceTool(ServerTool[PlaceArgs]):
+    """A tool about the symbol in a line. what: what it finds, in a word."""
 
-    name = "Definition"
-    description = """Finds the definition of the symbol in a line, also through imports, and no other symbol with that \
-name. Comes from a language server."""
     Args = PlaceArgs
     file_argument = "file_path"
     paths = ("file_path",)
@@ -105,6 +102,34 @@ name. Comes from a language server."""
     rule_names = "path"
     explores = "search"
     parallel_safe = True
+    what: ClassVar[str]
+
+    def question(self, position: dict[str, int]) -> ServerQuestion:
+        """Return the question about the symbol at a position."""
+        raise NotImplementedError
+
+    def run(self, args: PlaceArgs, ctx: ToolContext) -> ToolResult:
+        began = time.time()
+        path: Path = ctx.workspace.resolve(args.file_path)
+        answer = queries.ask_about_symbol(path, args.line, args.symbol, self.question, ctx)
+        places = queries.places_of(answer.result)
+        if not places:
+            where = f"line {args.line} of {ctx.workspace.spell(path)}"
+            text = f"The language server knows no {self.what} of {shorten(args.symbol)} in {where}."
+            return ToolResult(f"{text}{ctx.workspace.advice('Grep', 'A text is found with {}.')}", Listing(args.symbol))
+        lines, hidden = queries.show_places(places, began, ctx)
+        result = _listed(args.symbol, lines, self.what, ctx, [queries.hidden_note(hidden)] if hidden else [])
+        read_state.note_shown(result.text, str(ctx.workspace.root), began, ctx)
+        return result
+
+
+class Definition(PlaceTool):
+    """Finds where a symbol is defined."""
+
+    name = "Definition"
+    description = """Finds the definition of the symbol in a line, also through imports, and no other symbol with that \
+name. Comes from a language server."""
+    what = "definition"
 
     def effects(self, args: PlaceArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.file_path))),)
@@ -112,24 +137,17 @@ name. Comes from a language server."""
     def summary(self, args: PlaceArgs, ctx: ToolContext) -> str:
         return f"Find the definition of '{shorten(args.symbol, 60)}'"
 
-    def run(self, args: PlaceArgs, ctx: ToolContext) -> ToolResult:
-        return _find(args, "textDocument/definition", "definitionProvider", {}, "definition", ctx)
+    def question(self, position: dict[str, int]) -> ServerQuestion:
+        return ServerQuestion("textDocument/definition", "definitionProvider", {"position": position})
 
 
-class References(ServerTool[PlaceArgs]):
+class References(PlaceTool):
     """Finds all uses of a symbol."""
 
     name = "References"
     description = """Finds every use of the symbol in a line, with its definition, over all files. Leaves out other \
 symbols of the same name, strings and comments, which a search would find. Comes from a language server."""
-    Args = PlaceArgs
-    file_argument = "file_path"
-    paths = ("file_path",)
-    repeatable = True
-    searches_content = True
-    rule_names = "path"
-    explores = "search"
-    parallel_safe = True
+    what = "place"
 
     def effects(self, args: PlaceArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         here = str(ctx.workspace.resolve(args.file_path))
@@ -138,30 +156,9 @@ symbols of the same name, strings and comments, which a search would find. Comes
     def summary(self, args: PlaceArgs, ctx: ToolContext) -> str:
         return f"Find the uses of '{shorten(args.symbol, 60)}'"
 
-    def run(self, args: PlaceArgs, ctx: ToolContext) -> ToolResult:
-        more: dict[str, object] = {"context": {"includeDeclaration": True}}
-        return _find(args, "textDocument/references", "referencesProvider", more, "place", ctx)
-
-
-def _find(
-    args: PlaceArgs, method: str, capability: str, more: dict[str, object], what: str, ctx: ToolContext
-) -> ToolResult:
-    began = time.time()
-    path: Path = ctx.workspace.resolve(args.file_path)
-
-    def question(position: dict[str, int]) -> ServerQuestion:
-        return ServerQuestion(method, capability, {"position": position, **more})
-
-    answer = queries.ask_about_symbol(path, args.line, args.symbol, question, ctx)
-    places = queries.places_of(answer.result)
-    if not places:
-        where = f"line {args.line} of {ctx.workspace.spell(path)}"
-        text = f"The language server knows no {what} of {shorten(args.symbol)} in {where}."
-        return ToolResult(f"{text}{ctx.workspace.advice('Grep', 'A text is found with {}.')}", Listing(args.symbol))
-    lines, hidden = queries.show_places(places, began, ctx)
-    result = _listed(args.symbol, lines, what, ctx, [queries.hidden_note(hidden)] if hidden else [])
-    read_state.note_shown(result.text, str(ctx.workspace.root), began, ctx)
-    return result
+    def question(self, position: dict[str, int]) -> ServerQuestion:
+        params = {"position": position, "context": {"includeDeclaration": True}}
+        return ServerQuestion("textDocument/references", "referencesProvider", params)
 
 
 def _listed(title: str, lines: list[str], what: str, ctx: ToolContext, notes: list[str] | None = None) -> ToolResult:
