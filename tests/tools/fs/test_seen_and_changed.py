@@ -282,16 +282,18 @@ def test_what_a_refusal_told_counts_from_the_next_answer_on(root: Path) -> None:
     (root / "a.txt").write_text(LINES)
     write = call("Write", file_path="a.txt", content="x\n")
     change = call("Bash", command="sed -i 's/line 7/seven/' a.txt")
-    replies = [{"calls": [call("Read", file_path="a.txt"), change]}, {"calls": [write, write]}, {"calls": [write]},
+    wrong = call("Edit", file_path="a.txt", old_string="line 77", new_string="x")
+    replies = [{"calls": [call("Read", file_path="a.txt"), change]}, {"calls": [write, wrong]}, {"calls": [write]},
                {"text": "Done."}]  # fmt: skip
     world = World(root, replies, mode="bypassPermissions")
     world.turn()
     said = [m.text for m in world.results[2:]]
-    assert all("Line 7 is new to you." in text and "-line 7\n+seven" in text for text in said[:2])
+    assert "Line 7 is new to you." in said[0] and "-line 7\n+seven" in said[0]
+    assert "[a.txt has changed since you last saw it: see the difference above.]" in said[1] and "@@" not in said[1]
     assert said[2] == "Wrote a.txt (+1 -30)."
     [seen] = [event.seen for event in world.of(FilesSeen)]
     version = read_state.fingerprint(LINES.replace("line 7", "seven").encode())
-    assert seen[str(root / "a.txt")] == f"{version} 1-6@Read:call-1-1,7-7@Write:call-2-2,8-30@Read:call-1-1/30"
+    assert seen[str(root / "a.txt")] == f"{version} 1-6@Read:call-1-1,7-7@Write:call-2-1,8-30@Read:call-1-1/30"
     assert world.names.index("FilesSeen") < world.events.index(world.of(ToolFinished)[-1])
 
 

@@ -89,7 +89,7 @@ class FileToChange(Value):
     def refuse(self, error: ToolError, ctx: ToolContext) -> ToolError:
         """Return an error with the note on what others changed. The model is then taken to have read that."""
         note, whole = self._told(ctx)
-        if whole and self.before is not None:
+        if whole and self.before is not None and not read_state.is_told(self.path, self.before, ctx):
             read_state.note_told(self.path, self.before, self.text.content, ctx)
         return ToolError(f"{error}\n{note}") if note else error
 
@@ -97,6 +97,8 @@ class FileToChange(Value):
         if self.sight is None or not self.sight.read or self.sight.current:
             return "", False
         name = ctx.workspace.spell(self.path)
+        if self.before is not None and read_state.is_told(self.path, self.before, ctx):
+            return f"[{name} has changed since you last saw it: see the difference above.]", True
         by = f" with {' and '.join(self.sight.by)}" if self.sight.by else ""
         if self.sight.known is None:
             rest = "the difference is not known. Read it before you rely on the rest"

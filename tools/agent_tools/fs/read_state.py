@@ -264,6 +264,13 @@ def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_onc
     return mark
 
 
+def is_told(path: Path, data: bytes, ctx: ToolContext) -> bool:
+    """Return True if a result of this answer shows how the model's version differs from this content."""
+    state = ctx.owner.state(ReadState)
+    mark = state.told.get(str(path))
+    return mark is not None and KnownVersion.from_mark(mark).version == state.version_of(data)
+
+
 def recall(path: Path, text: str, ctx: ToolContext) -> None:
     """Keep the text of the version that the model knew when the session was left."""
     if (known := _known_version(path, ctx)) is not None:
