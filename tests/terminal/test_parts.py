@@ -38,6 +38,7 @@ from agent_tools.results import TodoItem
 from agent_tools.text import short_count, short_duration
 from tests.support.call_counts import steps
 from tests.support.hypothesis_examples import examples
+from tests.support.pty_session import plain
 
 COMMANDS = [
     CommandEntry("help", "this list", aliases=("hints",)),
@@ -345,7 +346,7 @@ def test_what_is_picked_most_and_latest_comes_first(tmp_path: Path) -> None:
 
 def test_the_keys_are_laid_out_for_any_width() -> None:
     keys = KeyMap({}, "nl").rows()
-    wide, narrow = key_rows(keys, 79, 20), key_rows(keys, 39, 9)
+    wide, narrow = (list(map(plain, key_rows(keys, *size))) for size in ((79, 20), (39, 9)))
     assert len(wide) == len(keys) // 2 and all(len(row) <= 79 for row in wide)
     assert len(narrow) == 9 and all(len(row) <= 39 for row in narrow)
 
