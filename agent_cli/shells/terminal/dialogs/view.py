@@ -16,7 +16,8 @@ from agent_tools.record import Value
 
 # Columns from which the detail stands beside the list, and rows from which it stands below it.
 _SIDE_COLUMNS, _BELOW_ROWS = 110, 18
-_MAX_LIST_CELLS = 60
+# Cells of a list beside its detail, of which it gets half of the window at most; and those around its two columns.
+_MIN_LIST_CELLS, _AROUND_CELLS = 60, 12
 # Keys of every view; a letter of an action precedes them.
 KEYS = (
     "up",
@@ -299,7 +300,7 @@ class ViewState:
             return [*above, styled(view.empty if not view.items else "nothing matches", "dim")]
         detailed = view.items[self.index].detail is not None and not view.whole
         if detailed and width >= _SIDE_COLUMNS:
-            left = min(_MAX_LIST_CELLS, width // 2)
+            left = min(max(self._listed.label + self._listed.about + _AROUND_CELLS, _MIN_LIST_CELLS), width // 2)
             return [*above, *_beside(self._list(left - 2, room), self._detail(width - left), left, room)]
         if detailed and room >= _BELOW_ROWS - 4:
             # The detail has at most half of the rows, and stays where it is while the list is walked through.
