@@ -202,10 +202,14 @@ EDITS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 class Script:
-    """What the model says to a program: which step it is at is read from the results in the request."""
+    """What the model says to a program: which step it is at is read from the results in the request.
+
+    asked: what the last call was for.
+    """
 
     def __init__(self, project: Path) -> None:
         self._path = str(project / "slug.py")
+        self.asked = ""
 
     def __call__(self, request: Received) -> Reply:
         tools = tool_names(request)
@@ -235,6 +239,7 @@ class Script:
         if done >= len(steps):
             return Reply(text=DONE)
         text, table, subject = steps[done]
+        self.asked = ("a command", "a file to read", "an edit", "the command again")[done]
         name = next((name for name in table if name in tools), "")
         arguments = table[name](subject) if name else RUNS[run](self._by_shell(table))
         return Reply(text=text, calls=(Call(name or run, arguments, f"call-step-{done}"),))
@@ -270,16 +275,19 @@ def capture(program: Program, columns: int, rows: int) -> Iterator[Shot]:
         (project / "slug.py").write_text(CODE)
         (project / "test_slug.py").write_text(TEST)
         subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project, check=True)
-        with ModelServer([Script(project)], repeat=True) as server:
+        script = Script(project)
+        with ModelServer([script], repeat=True) as server:
             place = Place(project, home, server.url)
             program.prepare(place)
             more = {"COLORTERM": "truecolor", **program.env(place)}
             start = program.command(place)
             with Tmux([], project, columns, rows, program=start, more=more) as window:
-                yield from _played(program, window, server, (columns, rows))
+                yield from _played(program, window, server, script, (columns, rows))
 
 
-def _played(program: Program, window: Tmux, server: ModelServer, size: tuple[int, int]) -> Iterator[Shot]:
+def _played(
+    program: Program, window: Tmux, server: ModelServer, script: Script, size: tuple[int, int]
+) -> Iterator[Shot]:
     def shot(moment: str) -> Shot:
         text = window.history()
         while text and not text[-1].strip():
@@ -302,7 +310,7 @@ def _played(program: Program, window: Tmux, server: ModelServer, size: tuple[int
             break
         else:
             asked += 1
-            yield shot(f"question {asked}")
+            yield shot(f"question about {script.asked}")
             window.keys(*program.yes)
     yield shot("end")
     for key, moment in (("/", "commands"), ("?", "keys")):
@@ -432,12 +440,13 @@ def main() -> int:
         print(f"{program.name}: {', '.join(f'{s.moment} ({s.lines} lines)' for s in taken[program.name])}")
     given.out.mkdir(parents=True, exist_ok=True)
     blank = [Row("", ())] * given.rows
-    for number in range(max(map(len, taken.values()))):
-        last = [shots[-1] for shots in taken.values()]
+    for number, moment in enumerate(dict.fromkeys(shot.moment for shots in taken.values() for shot in shots)):
+        # A program that does not ask has no such moment.
         shots = [
-            s[number] if number < len(s) else e._replace(rows=blank) for s, e in zip(taken.values(), last, strict=True)
+            next((shot for shot in shots if shot.moment == moment), Shot(program, moment, blank, 0))
+            for program, shots in taken.items()
         ]
-        name = f"{number}-{shots[0].moment.replace(' ', '-')}"
+        name = f"{number}-{moment.replace(' ', '-')}"
         (given.out / f"{name}.txt").write_text(text_of(shots, given.columns), "utf-8")
         if (image := picture(shots, given.columns, PAPERS[given.paper])) is not None:
             image.save(given.out / f"{name}.png")

@@ -221,3 +221,29 @@ def test_a_resumed_session_shows_what_was_asked_and_answered(work: Path) -> None
         screen.wait("? Which colour? → Blue")
         screen.wait("? And why? → calm")
         screen.leave()
+
+
+def test_the_end_of_a_turn_names_its_own_changes_and_a_question_its_own_calls(work: Path) -> None:
+    (work / "b.txt").write_text("one\n")
+    replies = [
+        {"calls": [call("Read", file_path="b.txt")]},
+        {"calls": [call("Edit", file_path="b.txt", old_string="one", new_string="two")]},
+        {"text": "Changed."},
+        {"text": "Explained."},
+        {"calls": [call("Edit", file_path="b.txt", old_string="two", new_string="three")]},
+        {"text": "Again."},
+    ]
+    with Drawn(["--model", script(work.parent / "s.toml", replies)], work) as screen:
+        screen.wait("asks before changes (Shift-Tab)")
+        for message, end in (("change it", "Changed."), ("explain it", "Explained."), ("once more", "Again.")):
+            screen.line(message)
+            if message != "explain it":
+                screen.wait("Make this change to b.txt?")
+                assert " of " not in screen.visible().partition("Make this change to b.txt?")[2].partition("\n")[0]
+                screen.rest()
+                screen.type("y")
+            screen.wait(end)
+            screen.until(lambda end=end: "✓" in screen.text().partition(end)[2], "the end")
+        ends = [line for line in screen.text().splitlines() if line.startswith("✓")]
+        assert ["changed 1 file (+1 -1)" in line for line in ends] == [True, False, True]
+        screen.leave()

@@ -36,7 +36,9 @@ from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.results import TodoItem
 from agent_tools.text import short_count, short_duration
+from tests.support.call_counts import steps
 from tests.support.hypothesis_examples import examples
+from tests.support.pty_session import plain
 
 COMMANDS = [
     CommandEntry("help", "this list", aliases=("hints",)),
@@ -344,6 +346,27 @@ def test_what_is_picked_most_and_latest_comes_first(tmp_path: Path) -> None:
 
 def test_the_keys_are_laid_out_for_any_width() -> None:
     keys = KeyMap({}, "nl").rows()
-    wide, narrow = key_rows(keys, 79, 20), key_rows(keys, 39, 9)
+    wide, narrow = (list(map(plain, key_rows(keys, *size))) for size in ((79, 20), (39, 9)))
     assert len(wide) == len(keys) // 2 and all(len(row) <= 79 for row in wide)
     assert len(narrow) == 9 and all(len(row) <= 39 for row in narrow)
+
+
+NAMES = st.lists(st.text("abT/.", min_size=1, max_size=8), max_size=120, unique=True)
+
+
+@given(NAMES, st.text("abT/", min_size=1, max_size=3))
+def test_the_best_names_come_first_however_many_there_are(names: list[str], typed: str) -> None:
+    def rank(name: str) -> tuple[int, int, str]:
+        path, low = name.lower(), typed.lower()
+        base = path.rpartition("/")[2]
+        fits = (base.startswith(low), low in base, path.startswith(low), low in path, True)
+        return fits.index(True), len(name), name
+
+    letters = re.compile(".*".join(map(re.escape, typed)), re.IGNORECASE)
+    assert fuzzy_matches(typed, names) == sorted(filter(letters.search, names), key=rank)[:50]
+
+
+def test_a_key_after_an_at_sign_looks_at_each_name_of_a_large_project_a_few_times() -> None:
+    names = tuple(f"src/pkg{n % 50}/module_{n}.py" for n in range(20_000))
+    fuzzy_matches("m", names)
+    assert steps(lambda: fuzzy_matches("mod", names)) < 5 * len(names)

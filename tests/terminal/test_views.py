@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 from rich.text import Text
 
+from agent_cli.kernel.messages import ToolCall
 from agent_cli.shells.terminal.dialogs.view import PRINTED_COLUMNS, Chosen, View, ViewAction, ViewItem, ViewState, bar
 from agent_cli.shells.terminal.render.ansi import cells
+from agent_cli.shells.terminal.render.transcript import Transcript
+from tests.support.call_counts import steps
 from tests.support.pty_session import plain
+from tests.support.session_logs import called
 
 SIZES = [(39, 15), (79, 24), (99, 32), (159, 45)]
 FRUITS = ("apple", "banana", "cherry", "date", "elderberry", "fig")
@@ -102,3 +109,40 @@ def test_without_a_window_a_view_is_text() -> None:
 def test_a_bar_shows_each_part_and_what_is_free() -> None:
     assert bar([(50, "accent"), (1, "good"), (0, "bad")], 100, 20).plain == "█" * 11 + "░" * 9
     assert bar([(500, ""), (500, "")], 100, 20).plain == "█" * 20
+
+
+def test_a_key_in_a_long_list_costs_no_more_than_in_a_short_one() -> None:
+    def cost(count: int) -> int:
+        items = tuple(ViewItem(f"call {n}", "about it", section=f"turn {n // 50}") for n in range(count))
+        state = ViewState(View("Transcript", items=items))
+        state.rows(100, 30)
+
+        def move() -> None:
+            state.press("down")
+            state.rows(100, 30)
+
+        return steps(move)
+
+    assert cost(5_000) < 1.2 * cost(100)
+
+
+def test_a_key_in_the_long_result_of_a_call_costs_no_more_than_in_a_short_one() -> None:
+    def cost(count: int) -> int:
+        kept = io.StringIO()
+        transcript = Transcript(Console(file=kept, width=100), kept)
+        result = "\n".join(f"line {n}" for n in range(count))
+        for event in called(ToolCall("1", "Read", {"file_path": "a"}), result):
+            transcript(event)
+        view = transcript.details.view()
+        assert view is not None
+        state = ViewState(view)
+        state.press("enter")
+        state.rows(100, 30)
+
+        def scroll() -> None:
+            state.press("down")
+            state.rows(100, 30)
+
+        return steps(scroll)
+
+    assert cost(10_000) < 1.2 * cost(100)

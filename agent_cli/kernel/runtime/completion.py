@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import threading
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from agent_tools.base import ToolContext
@@ -126,18 +128,38 @@ def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
     Best first: base name starts with them, base name contains them, path starts with or contains them, the rest; short
     names first.
     """
+    known = tuple(names)
     if not typed:
-        return sorted(names, key=lambda n: (n.count("/"), n))[:MAX_ENTRIES]
+        return list(_shallowest(known))
     letters = re.compile(".*?".join(re.escape(c) for c in typed), re.IGNORECASE | re.DOTALL)
     low = typed.lower()
+    paths, bases = _lowered(known)
+    # One after the other, as the first ones are usually enough: this runs for each key, over up to 100,000 names.
+    ranks: tuple[Callable[[], list[str]], ...] = (
+        lambda: [name for name, base in zip(known, bases, strict=True) if base.startswith(low)],
+        lambda: [name for name, base in zip(known, bases, strict=True) if low in base],
+        lambda: [name for name, path in zip(known, paths, strict=True) if path.startswith(low)],
+        lambda: [name for name, path in zip(known, paths, strict=True) if low in path],
+        lambda: [name for name in known if letters.search(name)],
+    )
+    found: dict[str, None] = {}
+    for fits in ranks:
+        found |= dict.fromkeys(heapq.nsmallest(2 * MAX_ENTRIES, fits(), key=lambda name: (len(name), name)))
+        if len(found) >= MAX_ENTRIES:
+            break
+    return list(found)[:MAX_ENTRIES]
 
-    def rank(name: str) -> tuple[int, int, str]:
-        path = name.lower()
-        base = path.rpartition("/")[2]
-        fits = (base.startswith(low), low in base, path.startswith(low), low in path, True)
-        return fits.index(True), len(name), name
 
-    return sorted((n for n in names if letters.search(n)), key=rank)[:MAX_ENTRIES]
+@lru_cache(1)
+def _lowered(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the paths and the base names, in lower case."""
+    paths = [name.lower() for name in names]
+    return paths, [path.rpartition("/")[2] for path in paths]
+
+
+@lru_cache(1)
+def _shallowest(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(heapq.nsmallest(MAX_ENTRIES, names, key=lambda n: (n.count("/"), n)))
 
 
 class FileNames:

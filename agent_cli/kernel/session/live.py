@@ -146,8 +146,9 @@ class LiveSession(SessionView):
             return None
         if isinstance(event, MessageAdded):
             kind = _BY_MESSAGE[type(event.message)]
-        elif kind == "begun" and not self.turns:
-            self.turns.append(TurnView("", time, 0))  # its message is in an earlier process
+        elif kind == "begun" and not (self.turn and self.turn.running):
+            # Its message was recorded before it began, or by an earlier process.
+            self.turns.append(TurnView("", time, 0))
         call: CallView | None = None
         if kind in _OF_CALLS:
             # A resumed turn continues calls of its first part.

@@ -475,24 +475,41 @@ def _panel(live: LiveScreen, width: int) -> list[Line]:
     height = live.app.screen.get_size().rows
     room = max(2, height // 2 if live.busy else height - 5)
     assert live.panel is not None
-    return [(("class:dim", clip(row, width)),) for row in live.panel(width, room)[:room]]
+    rows = live.panel(width, room)[:room]
+    return [
+        fragments(live.palette.apply(row), width) if "\x1b" in row else (("class:dim", clip(row, width)),)
+        for row in rows
+    ]
 
 
 def key_rows(keys: Sequence[tuple[str, str]], width: int, room: int) -> list[str]:
-    """Lay out keys and their descriptions in two columns if they fit, else in one; drop rows that do not fit."""
+    """Lay out keys and their descriptions in two columns if they fit, else in one; drop rows that do not fit.
+
+    The rows have SGR sequences.
+    """
     for columns in (2, 1):
         keys = keys if columns > 1 else keys[:room]
         count = -(-len(keys) // columns)
         cut = [keys[n * count : (n + 1) * count] for n in range(columns)]
-        cell = [[f"  {key.ljust(max(len(k) for k, _ in part))}  {text}" for key, text in part] for part in cut]
-        widths = [max(map(cells, part)) for part in cell]
+        indents = [max((cells(key) for key, _ in part), default=0) + 4 for part in cut]
+        widths = [
+            indent + max((cells(text) for _, text in part), default=0)
+            for indent, part in zip(indents, cut, strict=True)
+        ]
         if sum(widths) <= width or columns == 1:
             break
-    whole = [
-        [*(text.ljust(size) for text in part), *[""] * (count - len(part))]
-        for part, size in zip(cell, widths, strict=True)
-    ]
-    return [truncate_cells("".join(row).rstrip(), width) for row in zip(*whole, strict=True)][:room]
+    rows = []
+    for number in range(count):
+        row, end = styled(""), 0
+        for part, indent, size in zip(cut, indents, widths, strict=True):
+            key, text = part[number] if number < len(part) else ("", "")
+            row = row.append(" " * (end - row.cell_len + 2)).append_text(styled(key, "accent"))
+            row = row.append(" " * (end + indent - row.cell_len)).append_text(styled(text, "dim"))
+            end += size
+        row.truncate(width, overflow="ellipsis")
+        row.rstrip()
+        rows.append(to_ansi(row))
+    return rows[:room]
 
 
 def _menu(live: LiveScreen, width: int) -> list[Line]:
@@ -509,7 +526,10 @@ def _menu(live: LiveScreen, width: int) -> list[Line]:
     def entry(number: int, *, whole: bool) -> list[Line]:
         style = "class:chosen" if number == chosen else "class:dim"
         choice = menu[number]
-        return [((style, row),) for row in _entry(choice.text, choice.help, longest, width, whole=whole)]
+        rows = _entry(choice.text, choice.help, longest, width, whole=whole)
+        # The ground of the chosen one fills its row.
+        pad = width if number == chosen else 0
+        return [((style, row + " " * (pad - cells(row))),) for row in rows]
 
     if picking and len(menu) <= most:
         # Explanations of a list to choose from are shown whole if they fit.

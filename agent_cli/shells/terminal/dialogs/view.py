@@ -16,7 +16,8 @@ from agent_tools.record import Value
 
 # Columns from which the detail stands beside the list, and rows from which it stands below it.
 _SIDE_COLUMNS, _BELOW_ROWS = 110, 18
-_MAX_LIST_CELLS = 60
+# Cells of a list beside its detail, of which it gets half of the window at most; and those around its two columns.
+_MIN_LIST_CELLS, _AROUND_CELLS = 60, 12
 # Keys of every view; a letter of an action precedes them.
 KEYS = (
     "up",
@@ -117,6 +118,33 @@ class Chosen(Value):
     index: int
 
 
+class _Listing:
+    """The list of a view for a filter.
+
+    shown: indices of the items. rows: indices and headings, as they are drawn. places: rows of the items.
+    label, about: cells of the columns. marked: there are marks.
+    """
+
+    def __init__(self, view: View, words: str) -> None:
+        self.filter = words
+        wanted = words.lower().split()
+        texts = (f"{item.section} {item.label} {item.about}".lower() for item in view.items)
+        self.shown = [index for index, text in enumerate(texts) if all(word in text for word in wanted)]
+        self.rows: list[int | str] = []
+        self.places: dict[int, int] = {}
+        self.label = max((cells(view.items[index].label) for index in self.shown), default=0)
+        self.about = max((cells(view.items[index].about) for index in self.shown), default=0)
+        self.marked = any(item.mark.strip() for item in view.items)
+        section = ""
+        for index in self.shown:
+            item = view.items[index]
+            if item.section and item.section != section:
+                section = item.section
+                self.rows += [*([""] if self.rows else []), section]
+            self.places[index] = len(self.rows)
+            self.rows.append(index)
+
+
 class ViewState:
     """A view as it is being looked at."""
 
@@ -130,14 +158,20 @@ class ViewState:
         # Nothing but the detail was looked at.
         self._peeking = view.opened
         self._lines: tuple[tuple[int, int], list[Text]] = ((-1, -1), [])
+        self._listing: _Listing | None = None
         self._page = 10
 
     @property
-    def shown(self) -> list[int]:
+    def shown(self) -> Sequence[int]:
         """The indices of the items that the filter leaves."""
-        words = self.filter.lower().split()
-        texts = (f"{item.section} {item.label} {item.about}".lower() for item in self.view.items)
-        return [index for index, text in enumerate(texts) if all(word in text for word in words)]
+        return self._listed.shown
+
+    @property
+    def _listed(self) -> _Listing:
+        """The list for the filter of now; there may be thousands of items."""
+        if self._listing is None or self._listing.filter != self.filter:
+            self._listing = _Listing(self.view, self.filter)
+        return self._listing
 
     @property
     def index(self) -> int:
@@ -266,7 +300,7 @@ class ViewState:
             return [*above, styled(view.empty if not view.items else "nothing matches", "dim")]
         detailed = view.items[self.index].detail is not None and not view.whole
         if detailed and width >= _SIDE_COLUMNS:
-            left = min(_MAX_LIST_CELLS, width // 2)
+            left = min(max(self._listed.label + self._listed.about + _AROUND_CELLS, _MIN_LIST_CELLS), width // 2)
             return [*above, *_beside(self._list(left - 2, room), self._detail(width - left), left, room)]
         if detailed and room >= _BELOW_ROWS - 4:
             # The detail has at most half of the rows, and stays where it is while the list is walked through.
@@ -285,25 +319,16 @@ class ViewState:
 
     def _list(self, width: int, room: int) -> list[Text]:
         """Return rows of the list around the chosen item, below the headings of their sections."""
-        view, chosen = self.view, self.index
-        items = [view.items[n] for n in self.shown]
-        label, about = (
-            max(map(cells, texts), default=0) for texts in zip(*((i.label, i.about) for i in items), strict=True)
-        )
+        listed, chosen = self._listed, self.index
         # What comes after a label leaves it two fifths of the row at least.
-        column = min(label, max(width - about - 8, width * 2 // 5)) + 4
-        rows: list[Text] = []
-        at, section, marked = 0, "", any(item.mark.strip() for item in view.items)
-        for index in self.shown:
-            item = view.items[index]
-            if item.section and item.section != section:
-                section = item.section
-                rows += [*([Text()] if rows else []), styled(section, "tool")]
-            if index == chosen:
-                at = len(rows)
-            rows.append(_item_row(item, column, width, chosen=index == chosen, marked=marked))
-        first = max(0, min(at - room // 2, len(rows) - room))
-        return rows[first : first + room]
+        column = min(listed.label, max(width - listed.about - 8, width * 2 // 5)) + 4
+        first = max(0, min(listed.places[chosen] - room // 2, len(listed.rows) - room))
+        return [
+            styled(row, "tool")
+            if isinstance(row, str)
+            else _item_row(self.view.items[row], column, width, chosen=row == chosen, marked=listed.marked)
+            for row in listed.rows[first : first + room]
+        ]
 
 
 def _key(key: str, label: str) -> Text:

@@ -46,7 +46,8 @@ class Entry:
             return ViewItem(_title(self.text), mark=self.mark, style=self.style, detail=self._text_lines)
         mark, style = CALL_MARKS[_OUTCOMES.get(call.status, "running")]
         brief = short_result(call.finished.display) if call.finished is not None else ""
-        return ViewItem(_title(call.summary), brief, mark=mark, style=style, detail=self._call_lines, live=True)
+        live = call.status not in _OUTCOMES
+        return ViewItem(_title(call.summary), brief, mark=mark, style=style, detail=self._call_lines, live=live)
 
     def _text_lines(self, width: int) -> list[Text]:
         return prose_lines(self.text, width, "dim" if self.mark == "·" else "")
