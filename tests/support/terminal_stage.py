@@ -130,6 +130,11 @@ class IdleSession:
     def next_mode(self) -> None:
         self.modes += 1
 
+    def wakes(self) -> bool:
+        return False
+
+    def run_woken(self) -> None: ...
+
     def take_back(self) -> int:
         count, self.agreed = len(self.agreed), {}
         return count
