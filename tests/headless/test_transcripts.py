@@ -208,6 +208,16 @@ def test_a_run_has_a_transcript_where_programs_read_them(work: Path, home: Path)
     assert not path.exists() and not list(home.rglob("*.elsewhere"))
 
 
+def test_counters_of_usage_can_tell_the_blocks_of_one_answer_from_two_answers(work: Path, home: Path) -> None:
+    """ccusage counts an answer once only if its entries have the ID of the message and of the request in common."""
+    (home / ".claude/projects").mkdir(parents=True)
+    run(work, [{"text": "I look.", **bash("echo hi")}, *WORDS], "hello")
+    [path] = (home / ".claude/projects").rglob("*.jsonl")
+    answers = [line for line in entries_of(path) if line["type"] == "assistant"]
+    ids = [(line["message"]["id"], line["requestId"]) for line in answers]
+    assert len(ids) == 3 and ids[0] == ids[1] != ids[2]
+
+
 def test_the_folder_of_claude_code_may_be_elsewhere(work: Path, home: Path) -> None:
     (work.parent / "logs/projects").mkdir(parents=True)
     run(work, WORDS, "hello", CLAUDE_CONFIG_DIR=str(work.parent / "logs"))

@@ -209,12 +209,12 @@ class _Chain:
                 self._put("user", uuid(number), now, message={"role": "user", "content": content}, **more)
         elif isinstance(message, AssistantMessage):
             parts = shown_parts(message)
-            name = f"msg_{uuid(0).replace('-', '')}"
+            digits = uuid(0).replace("-", "")
             for number, block in parts:
                 last = number == parts[-1][0]
-                self._put(
-                    "assistant", uuid(number), now, message=assistant_body(message, block, name, usage, last=last)
-                )
+                body = assistant_body(message, block, f"msg_{digits}", usage, last=last)
+                # Counters of usage count an answer once only if its blocks have both IDs in common.
+                self._put("assistant", uuid(number), now, message=body, requestId=f"req_{digits}")
         self.tails.append(self._parent or "")
 
     def settle(self, call_id: str = "", display: object = None) -> None:
