@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli import Layers, RunEnvironment, SessionNotFoundError, SessionStore, UsageError
+from agent_cli.config.config import TELEMETRY_VARIABLE
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.run_environment import has_color
+from agent_cli.kernel.runtime import telemetry
 from agent_cli.kernel.runtime.checkpoints import KEPT_DAYS, store_folder
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model, find_window, input_modalities, key_store
@@ -28,6 +30,7 @@ from agent_cli.models.catalog import ModelInfo, lookup
 from agent_cli.models.registry import PROVIDERS, find_provider, is_loopback_url
 from agent_cli.models.resolve import ModelSetupError, ResolvedModel, create_client
 from agent_cli.models.server_info import discover, offered_models
+from agent_cli.telemetry import pipeline
 from agent_cli.undo.prune import folder_size
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.process.child import run_child
@@ -261,6 +264,21 @@ def check_policy(layers: Layers) -> list[Finding]:
     """Describe the policy of an organisation, if there is one."""
     managed = layers.managed
     return [Finding("ok", "policy", managed.origin, tuple(managed.lines()))] if managed.sources else []
+
+
+def check_telemetry(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
+    """Describe what is exported, and where to, if telemetry is on."""
+    env = {**run_env.env, **layers.env}
+    if not env.get(TELEMETRY_VARIABLE) and not layers.managed.env:
+        return []
+    options = telemetry.telemetry_wanted(env, layers.managed.env)
+    if options is None:
+        return [Finding("missing", "telemetry", "nothing is exported: no exporter is chosen, or it is turned off")]
+    sent = (f"{s.name}: {s.url if 'otlp' in s.exporters else 'console'} ({s.protocol})" for s in options.signals)
+    details = (*sent, *options.problems)
+    if not pipeline.is_installed():
+        return [Finding("problem", "telemetry", f"its packages are missing; install {pipeline.EXTRA}", details)]
+    return [Finding("problem" if options.problems else "ok", "telemetry", "exported over OpenTelemetry", details)]
 
 
 def check_imports(layers: Layers) -> list[Finding]:

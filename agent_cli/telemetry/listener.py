@@ -71,6 +71,7 @@ class SessionTelemetry:
         self._to = Pipeline(options, self._about.resource(), facts.env)
         self._view = LiveSession()
         self._lock = Lock()
+        self._broken = False
         self._sequence = self._turns = self._blocked = 0
         self._turn: SpanRecord | None = None
         self._models: dict[LiveSession, _ModelCall] = {}
@@ -81,8 +82,13 @@ class SessionTelemetry:
     def __call__(self, event: Event) -> None:
         """Take the next event."""
         with self._lock:
-            if KINDS.get(type(event)) not in PIECES:
+            if KINDS.get(type(event)) in PIECES or self._broken:
+                return
+            try:
                 self._follow(self._view.follow(event), self._clock())
+            except Exception as error:  # noqa: BLE001 - a mistake here must not end the turn; the last line names it
+                self._broken = True
+                self._to.fail(f"no more is exported after an internal error ({type(error).__name__}: {error})")
 
     def close(self) -> str:
         """Send what is left, for a limited time; return what could not be sent, "" for nothing."""

@@ -63,17 +63,20 @@ class Pipeline:
         if self._thread.is_alive():
             self._cancel.cancel()
             self._thread.join(_CANCEL_SECONDS)
-            self._fail("the collector did not answer in time")
+            self.fail("the collector did not answer in time")
         return self.failure
 
-    def _fail(self, text: str) -> None:
+    def fail(self, text: str) -> None:
+        """Note what failed, for the line at the end; the first counts."""
         self.failure = self.failure or text
 
     def _run(self) -> None:
         try:
-            to = exporters.Exporters(self._options, self._resource, self._env, self._cancel, self._fail)
+            to = exporters.Exporters(self._options, self._resource, self._env, self._cancel, self.fail)
             while (deliver := self._records.get()) is not None:
                 deliver(to)
             to.close()
         except Exception as error:  # noqa: BLE001 - telemetry never ends a session; its last line names the reason
-            self._fail(f"{type(error).__name__}: {error}")
+            self.fail(f"{type(error).__name__}: {error}")
+            while self._records.get() is not None:
+                continue  # nothing is kept for exporters that are not there

@@ -13,6 +13,7 @@ import pytest
 from tests.support.collector import Collector, Span
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
+from tests.support.pty_screen import Drawn
 from tests.support.repositories import git
 
 KEY = "sk-ant-REDACT0123456789abcdef"
@@ -341,3 +342,22 @@ def test_what_cannot_be_exported_is_said_in_one_line(work: Path, name: str, valu
         done = allowed(work, [STORY[2]], env)
     [line] = [line for line in done.stderr.splitlines() if "telemetry" in line]
     assert words in line
+
+
+def test_the_application_exports_an_answer_at_its_question_and_names_what_failed_when_it_is_left(work: Path) -> None:
+    calls = (Call("Write", {"file_path": "b.go", "content": "1\n"}),)
+    with Collector() as collector, ModelServer([Reply(calls=calls), STORY[2]]) as model:
+        keys = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.anthropic_url}
+        lost = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:9/v1/metrics"}
+        args = ["--model", "anthropic/claude-sonnet-4-5", "--", "write"]
+        env = {**keys, **collector.env(OTEL_LOGS_EXPORT_INTERVAL="100", **lost)}
+        with Drawn(args, work, **env) as screen:
+            screen.wait("Create b.go?")
+            screen.wait("y  Yes")
+            screen.type("y")
+            screen.wait("All done.")
+            left = screen.leave()
+    assert "telemetry: metrics could not be sent to 127.0.0.1:9" in " ".join(left.split())
+    [decision] = collector.named("tool_decision")
+    assert (decision["source"], decision["decision"]) == ("user_temporary", "accept")
+    assert [s.attributes["decision"] for s in collector.spans_of("tool.blocked_on_user")] == ["accept"]

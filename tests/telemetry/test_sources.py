@@ -126,6 +126,21 @@ def test_a_missing_package_is_said_in_a_line(work: Path) -> None:
     assert collector.posts == []
 
 
+def test_doctor_shows_what_is_exported_and_where_to(work: Path) -> None:
+    def shown(env: dict[str, str]) -> str:
+        lines = agent(["doctor"], work, env).stdout.splitlines()
+        start = next((n for n, line in enumerate(lines) if " telemetry " in line), len(lines))
+        return "\n".join(lines[start : start + 5])
+
+    assert shown({}) == ""
+    on = {"CLAUDE_CODE_ENABLE_TELEMETRY": "1", "OTEL_EXPORTER_OTLP_HEADERS": f"x={TOKEN}"}
+    assert "nothing is exported" in shown(on)
+    found = shown({**on, "OTEL_LOGS_EXPORTER": "otlp"})
+    assert found.startswith("ok       telemetry") and "logs: http://localhost:4318/v1/logs (http/protobuf)" in found
+    found = shown({**on, "OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+    assert found.startswith("problem  telemetry") and "grpc is not supported" in found and TOKEN not in found
+
+
 def test_variables_are_read_as_they_are_documented() -> None:
     on = {"CLAUDE_CODE_ENABLE_TELEMETRY": "1", "OTEL_LOGS_EXPORTER": "otlp"}
     assert read_telemetry({"OTEL_LOGS_EXPORTER": "otlp"}) is None
