@@ -70,7 +70,7 @@ def test_a_run_arrives_as_metrics_and_events(work: Path, protocol: str) -> None:
     assert len({e["prompt.id"] for e in collector.events}) == 1
     assert len({(e["session.id"], e["user.id"], e["terminal.type"]) for e in collector.events}) == 1
     [prompt] = collector.named("user_prompt")
-    assert (prompt["prompt"], prompt["prompt_length"]) == ("<REDACTED>", 21)
+    assert (prompt["prompt"], prompt["prompt_length"]) == ("<REDACTED>", "21")
     requests = collector.named("api_request")
     assert [(r["model"], r["input_tokens"], r["output_tokens"]) for r in requests] == [("claude-sonnet-4-5", 12, 7)] * 3
     assert all(r["duration_ms"] >= 0 and r["cost_usd_micros"] == 141 for r in requests)
