@@ -47,6 +47,7 @@ class _ToolCall:
         self.span = span
         self.asked = self.started = self.ended = 0
         self.source = "config"
+        self.decision = ("", "")
 
 
 class SessionTelemetry:
@@ -294,6 +295,9 @@ class SessionTelemetry:
             tool.asked = 0
         if not isinstance(event, ApprovalResolved) or event.decision == "defer":
             return
+        if tool.decision == (event.decision, event.by):
+            return  # decided while the turn waited, and repeated where it continues
+        tool.decision = event.decision, event.by
         tool.source = _source(event)
         mcp = call.tool.startswith("mcp__")
         arguments = event.arguments if event.arguments is not None else call.arguments

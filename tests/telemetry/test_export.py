@@ -269,6 +269,23 @@ def test_a_resumed_session_says_so(work: Path) -> None:
     assert len({p.attributes["user.id"] for p in collector.metrics["claude_code.session.count"]}) == 1
 
 
+def test_a_turn_that_waited_is_exported_to_its_end_under_the_variables_of_the_settings(work: Path) -> None:
+    with Collector() as collector, ModelServer([STORY[0], STORY[2]]) as model:
+        keys = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.anthropic_url}
+        settings = work.parent / "home/.claude/settings.json"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps({"env": {**keys, **collector.env()}}))
+        args = ["-p", "--model", "anthropic/claude-sonnet-4-5", "--on-ask", "suspend", "hello"]
+        assert agent(args, work).returncode == 3
+        assert collector.named("tool_decision") == []
+        done = agent(["approve"], work)
+    assert (done.returncode, done.stdout) == (0, "All done.\n"), done.stderr
+    [decision] = collector.named("tool_decision")
+    assert (decision["decision"], decision["source"]) == ("accept", "user_temporary")
+    assert [r["success"] for r in collector.named("tool_result")] == ["true"]
+    assert len(collector.named("user_prompt")) == 1 and len(collector.spans_of("interaction")) == 2
+
+
 def test_a_collector_that_is_down_costs_one_line(work: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
