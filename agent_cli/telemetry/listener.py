@@ -47,6 +47,7 @@ class _ToolCall:
         self.span = span
         self.asked = self.started = self.ended = 0
         self.source = "config"
+        self.decision = ("", "")
 
 
 class SessionTelemetry:
@@ -141,7 +142,7 @@ class SessionTelemetry:
         if not is_synthetic(text):
             text = user_text(text)
             shown = self._about.text(text, shown=self._options.prompts)
-            self._event("user_prompt", now, prompt_length=len(text), prompt=shown)
+            self._event("user_prompt", now, prompt_length=str(len(text)), prompt=shown)
 
     def _end(self, change: ViewChange, now: int) -> None:
         """End a turn, or that of a sub-agent, with what of it is still under way."""
@@ -218,7 +219,7 @@ class SessionTelemetry:
             "gen_ai.operation.name": "chat", "query_source": self._source(view),
             "duration_ms": _ms(now - call.span.start),
             "llm_request.context": "tool" if view.task is not None else "interaction", "attempt": call.attempts,
-            **_tokens(usage), **self._gen_ai_usage(usage), **more,
+            "speed": "normal", **_tokens(usage), **self._gen_ai_usage(usage), **more,
         })  # fmt: skip
 
     def _fail_model(self, call: _ModelCall, failure: Any, view: LiveSession, now: int) -> None:
@@ -294,6 +295,9 @@ class SessionTelemetry:
             tool.asked = 0
         if not isinstance(event, ApprovalResolved) or event.decision == "defer":
             return
+        if tool.decision == (event.decision, event.by):
+            return  # decided while the turn waited, and repeated where it continues
+        tool.decision = event.decision, event.by
         tool.source = _source(event)
         mcp = call.tool.startswith("mcp__")
         arguments = event.arguments if event.arguments is not None else call.arguments
@@ -334,7 +338,7 @@ class SessionTelemetry:
         self._span(run, tool.ended, "tool.execution", {**same, "duration_ms": took, "success": not failed, **more})
         given = self._about.arguments(call.arguments)
         self._event("tool_result", tool.ended, tool_name=name, tool_use_id=call.call_id,
-                    success="false" if failed else "true", duration_ms=took, decision_type="accept",
+                    success="false" if failed else "true", duration_ms=str(took), decision_type="accept",
                     decision_source=tool.source, tool_input_size_bytes=_size(_json(call.arguments)),
                     tool_result_size_bytes=_size(text),
                     **({"error_type": "ToolError"} if failed else {}),
@@ -412,8 +416,9 @@ def _json(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments, default=str)
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+def _size(text: str) -> str:
+    """Return the size in bytes; as text, since backends keep the type that they have seen first."""
+    return str(len(text.encode("utf-8", "replace")))
 
 
 def _tokens(usage: Usage) -> dict[str, int]:

@@ -70,7 +70,7 @@ def test_a_run_arrives_as_metrics_and_events(work: Path, protocol: str) -> None:
     assert len({e["prompt.id"] for e in collector.events}) == 1
     assert len({(e["session.id"], e["user.id"], e["terminal.type"]) for e in collector.events}) == 1
     [prompt] = collector.named("user_prompt")
-    assert (prompt["prompt"], prompt["prompt_length"]) == ("<REDACTED>", 21)
+    assert (prompt["prompt"], prompt["prompt_length"]) == ("<REDACTED>", "21")
     requests = collector.named("api_request")
     assert [(r["model"], r["input_tokens"], r["output_tokens"]) for r in requests] == [("claude-sonnet-4-5", 12, 7)] * 3
     assert all(r["duration_ms"] >= 0 and r["cost_usd_micros"] == 141 for r in requests)
@@ -267,6 +267,23 @@ def test_a_resumed_session_says_so(work: Path) -> None:
         run(work, [STORY[2]], collector.env(), "--continue", "again")
     assert [p.attributes["start_type"] for p in collector.metrics["claude_code.session.count"]] == ["fresh", "continue"]
     assert len({p.attributes["user.id"] for p in collector.metrics["claude_code.session.count"]}) == 1
+
+
+def test_a_turn_that_waited_is_exported_to_its_end_under_the_variables_of_the_settings(work: Path) -> None:
+    with Collector() as collector, ModelServer([STORY[0], STORY[2]]) as model:
+        keys = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.anthropic_url}
+        settings = work.parent / "home/.claude/settings.json"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps({"env": {**keys, **collector.env()}}))
+        args = ["-p", "--model", "anthropic/claude-sonnet-4-5", "--on-ask", "suspend", "hello"]
+        assert agent(args, work).returncode == 3
+        assert collector.named("tool_decision") == []
+        done = agent(["approve"], work)
+    assert (done.returncode, done.stdout) == (0, "All done.\n"), done.stderr
+    [decision] = collector.named("tool_decision")
+    assert (decision["decision"], decision["source"]) == ("accept", "user_temporary")
+    assert [r["success"] for r in collector.named("tool_result")] == ["true"]
+    assert len(collector.named("user_prompt")) == 1 and len(collector.spans_of("interaction")) == 2
 
 
 def test_a_collector_that_is_down_costs_one_line(work: Path) -> None:

@@ -89,11 +89,16 @@ def test_headers_of_a_policy_are_not_sent_to_an_address_of_the_user() -> None:
 def test_commands_get_none_of_its_variables_and_its_headers_are_redacted(work: Path) -> None:
     with Collector() as collector:
         env = collector.env(OTEL_EXPORTER_OTLP_HEADERS=f"Authorization=Bearer {TOKEN}")
-        ask(work, env, "--allowedTools", "Bash", replies=[bash(f"env; echo {TOKEN}"), {"text": "ok"}])
+        hook = {"hooks": [{"type": "command", "command": "env > ../hook-env"}]}
+        args = ["--allowedTools", "Bash", "--settings", json.dumps({"hooks": {"Stop": [hook]}})]
+        ask(work, env, *args, replies=[bash(f"env; echo {TOKEN}"), {"text": "ok"}])
+    found = (work.parent / "hook-env").read_text()
+    assert "AGENT_HOOK_EVENT" in found and "OTEL_" not in found and TOKEN not in found
     assert collector.posts[0][1]["authorization"] == f"Bearer {TOKEN}"
-    [log] = [p for p in (work.parent / "home/state/sessions").rglob("*.jsonl") if "AGENT_STATE_DIR" in p.read_text()]
-    assert "OTEL_" not in log.read_text() and "CLAUDE_CODE_ENABLE_TELEMETRY" not in log.read_text()
-    assert TOKEN not in log.read_text()
+    # The log, and the transcript for the hook.
+    kept = [path.read_text() for path in (work.parent / "home/state/sessions").rglob("*.jsonl")]
+    assert len(kept) == 2 and all("AGENT_STATE_DIR" in text for text in kept)
+    assert not [word for text in kept for word in ("OTEL_", "CLAUDE_CODE_ENABLE_TELEMETRY", TOKEN) if word in text]
 
 
 def test_headers_are_secrets_also_while_nothing_is_exported(work: Path) -> None:

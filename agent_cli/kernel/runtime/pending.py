@@ -164,8 +164,8 @@ def read_saved_turn(restored: Restored, config: Config, run_env: RunEnvironment)
     if saved:
         current = read_settings(chosen.replace(managed=config.managed), run_env)
         layers.managed, layers.plugins = current.managed, current.plugins
-        # Server declarations contain secrets, which are not saved with a turn.
-        layers.servers = current.servers
+        # Server declarations and variables contain secrets, which are not saved with a turn.
+        layers.servers, layers.env = current.servers, current.env
         # Of the rules added since then, only deny rules apply.
         layers.rules += [rule for rule in current.rules if rule.list == "deny" and rule not in layers.rules]
         # The turn keeps its mode: the user is asked under the mode in which the call was made.
