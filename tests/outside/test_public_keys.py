@@ -39,6 +39,14 @@ def test_a_hook_runs_with_any_key(key: str) -> None:
         assert len(found.lines()) <= 1
 
 
+def test_a_list_of_hooks_in_a_plugin_runs_with_unknown_keys() -> None:
+    entry = {"event": "Stop", "command": "true", "priority": 100, "continueOnError": True, "description": "Formats"}
+    found = parse_hooks([entry], "plugin", from_user=True, foreign=True)
+    assert [hook.command for hook in found.hooks] == ["true"]
+    assert found.problems == ()
+    assert parse_hooks([entry], "settings", from_user=True).problems, "in our own form, a key may be misspelled"
+
+
 def test_a_hook_of_an_event_that_is_not_known_is_named() -> None:
     for event in KEYS["event"]:
         found = parse_hooks({event: [{"hooks": [{"type": "command", "command": "true"}]}]}, "x", from_user=True)

@@ -361,3 +361,10 @@ def test_others_cannot_write_the_list_of_plugins(work: Path) -> None:
     file.chmod(0o600)
     file.write_text("{")
     assert "is damaged" in agent(["plugin", "list"], work).stderr
+
+
+def test_an_empty_folder_is_named_with_a_likely_reason(work: Path) -> None:
+    (work / "empty").mkdir()
+    done = agent(["plugin", "add", "./empty", "--yes"], work)
+    assert done.returncode == 2
+    assert "empty; it may be a submodule of git" in " ".join(done.stderr.split())

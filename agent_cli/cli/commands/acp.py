@@ -5,10 +5,13 @@ The editor starts this; see docs/editors.md for its settings.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import typer
 
 from agent_cli import Config
 from agent_cli.cli.app import with_run_options
+from agent_cli.cli.commands.login import login
 from agent_cli.cli.help import examples
 from agent_cli.extras.acp.server import serve_editor
 
@@ -22,5 +25,11 @@ app = typer.Typer(add_completion=False)
     "add_dir", "tools", "settings", "bare", "system_prompt", "append_system_prompt", "mcp_config", "strict_mcp_config",
     "max_turns", "max_budget_usd", "allow_unknown_cost", "no_session_persistence",
 )  # fmt: skip
-def acp(config: Config) -> int:
-    return serve_editor(config)
+def acp(
+    config: Config,
+    what: Annotated[
+        Literal["", "login"], typer.Argument(metavar="[login]", help="Log in, as an editor asks for in a terminal.")
+    ] = "",
+) -> int:
+    # Some editors put the arguments of a login in place of `acp`, and some behind it.
+    return login() if what else serve_editor(config)

@@ -231,7 +231,7 @@ class _PluginReader:
         raws += [(raw, "hooks") for t in self._tables if (raw := t.get("hooks")) is not None]
         for raw, key in raws:
             for table, where in self._inline_or_file(raw, key, seen):
-                parsed = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", from_user=True)
+                parsed = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", from_user=True, foreign=True)
                 self._hook_notes += [f"{where}: {line}" for line in parsed.lines()]
                 found += [self._bind_variables(hook) for hook in parsed.hooks]
         return tuple(found)

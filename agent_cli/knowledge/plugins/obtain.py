@@ -184,7 +184,10 @@ def obtain(source: PluginSource, target: Path, env: Mapping[str, str], left_out:
 def _copy(folder: Path, target: Path, left_out: list[str]) -> None:
     if not folder.is_dir():
         raise PluginError(f"{folder} is not a folder")
-    for name in plugin_files(folder):
+    names = plugin_files(folder)
+    if not names:
+        raise PluginError(f"{folder} is empty; it may be a submodule of git, whose files are elsewhere")
+    for name in names:
         path = folder / name
         if path.is_symlink() or not path.is_file():
             left_out.append(f"{name}: it is a link or no regular file")
