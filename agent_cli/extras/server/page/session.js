@@ -2,6 +2,7 @@
 
 import { ApiError, get, post, query, stream } from "./api.js";
 import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
+import { Feed } from "./feed.js";
 import { itemView, todoList } from "./items.js";
 import { MessageField } from "./composer.js";
 import { archive, change, deleteSession, fork, showChanges, showExport, showKeys, showRename, showUndo, showUsage } from "./panels.js";
@@ -10,7 +11,6 @@ import { showShip } from "./ship.js";
 import { stateTag } from "./sessions.js";
 import { oneLine, visible } from "./text.js";
 import { View } from "./view.js";
-import { VirtualList } from "./virtual.js";
 
 const PAGE = 200;
 // How long a window is hidden until it gives its connection back, in milliseconds; it catches up when it is shown.
@@ -38,10 +38,10 @@ export class SessionView {
       open: new Map(),
       redraw: (item) => {
         this.entries.touch(item);
-        this.list.schedule();
+        this.schedule();
       },
     };
-    this.list = new VirtualList({
+    this.list = new Feed({
       render: (item) => this.render(item),
       nearTop: () => this.older(),
       followed: (following) => {
@@ -460,7 +460,7 @@ export class SessionView {
     clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
     this.stream?.close();
-    this.list.destroy();
+    this.list.observer.disconnect();
     this.element.remove();
   }
 }
