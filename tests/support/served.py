@@ -84,13 +84,8 @@ class Served:
         return Path(self.env["AGENT_STATE_DIR"]) / "serve/tasks"
 
     def workers(self) -> list[int]:
-        """The processes of the workers of this server's tasks: their errors go to the folders of the tasks."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if (folder / "fd/2").readlink().is_relative_to(self.tasks):
-                    found.append(int(folder.name))
-        return found
+        """The processes of the workers of this server's tasks."""
+        return workers_of(self.tasks)
 
     def request(
         self,
@@ -176,6 +171,16 @@ class Served:
             yield EventStream(reply)
         finally:
             connection.close()
+
+
+def workers_of(tasks: Path) -> list[int]:
+    """The processes of workers: their errors go to the folders of their tasks."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (folder / "fd/2").readlink().is_relative_to(tasks):
+                found.append(int(folder.name))
+    return found
 
 
 class EventStream:

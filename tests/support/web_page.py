@@ -25,6 +25,7 @@ from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.repositories import git
 from tests.support.scripts import script
+from tests.support.served import workers_of
 from tests.support.session_logs import log_bytes, session_id
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
@@ -82,6 +83,16 @@ class Served:
             assert self._process.stdout is not None
             self._process.stdout.close()
             self._process = None
+
+    def kill(self) -> None:
+        """Kill the server as a crash would; its workers go on."""
+        assert self._process is not None
+        self._process.kill()
+        self.stop()
+
+    def workers(self) -> list[int]:
+        """The processes of the workers: their errors go to the folders of the tasks."""
+        return workers_of(self.home / "state/serve/tasks")
 
     def named(self, name: str, role: str) -> str:
         """The token of another user."""

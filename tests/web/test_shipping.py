@@ -6,14 +6,15 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from agent_cli.extras.server.pairing import Pairing
 from tests.support.repositories import git
 from tests.support.scripts import call
-from tests.support.web_page import PHONE, Served, reading
+from tests.support.web_page import PHONE, Served, press, reading
 
 GH = '#!/bin/sh\ncat >/dev/null\necho "$@" >"$0.args"\necho http://127.0.0.1:9/pull/7\n'
 
 
-def test_a_task_ends_in_a_pull_request(browser: Browser, tmp_path: Path) -> None:
+def test_a_task_leads_from_the_link_of_a_phone_to_a_pull_request(browser: Browser, tmp_path: Path) -> None:
     gh = tmp_path / "bin/gh"
     gh.parent.mkdir()
     gh.write_text(GH)
@@ -32,11 +33,20 @@ def test_a_task_ends_in_a_pull_request(browser: Browser, tmp_path: Path) -> None
         edit = {"calls": [call("Edit", file_path="b.py", old_string="x = 1", new_string="x = 2")]}
         heard = {"text": "It is two.", "expect": "On b.py:1: why two?"}
         replies = [{"text": "Set x to 2", "calls": [call("Read", file_path="b.py")]}, edit, {"text": "Done."}, heard]
-        session = served.start(replies, "Make it two", "done", mode="acceptEdits")
-        with reading(browser, served, PHONE, session=session) as reader:
+        (served.home / ".agentrc").write_text(f'model = "{served.model(replies)}"\n')
+        code = Pairing(served.home / "state").offer("start")
+        with reading(browser, served, PHONE, token="none") as reader:
             page = reader.page
+            page.goto("about:blank")
+            page.goto(f"http://127.0.0.1:{served.port}/#pair={code}")
+            page.get_by_role("button", name="New task").click()
+            page.get_by_role("textbox", name="Task").fill("Make it two")
+            page.get_by_role("button", name="Start", exact=True).click()
+            press(page, "Allow once")
+            expect(page.locator(".answer", has_text="Done.")).to_be_visible()
+            expect(page.get_by_text("Allowed by Linux")).to_be_visible()
             page.get_by_role("button", name="More about this session").click()
-            page.get_by_role("button", name="Changes").click()
+            page.get_by_role("button", name="Changes", exact=True).click()
             page.get_by_role("button", name="Comment on line 1", exact=True).click()
             page.get_by_label("Comment on b.py, line 1").fill("why two?")
             assert reader.axe() == []

@@ -160,7 +160,8 @@ def _rows(patch: str, path: str) -> list[list[Any]]:
     for line in patch.removesuffix("\n").split("\n") if patch else ():
         if head := HUNK_HEADER.match(line):
             old, new = int(head[1]), int(head[3])
-            rows.append(["hunk", 0, 0, line])
+            context = line[head.end() :].strip()
+            rows.append(["hunk", 0, 0, f"Line {new}: {context}" if context else f"Line {new}"])
         elif line.startswith("\\"):
             rows.append(["note", 0, 0, line[2:]])
         else:

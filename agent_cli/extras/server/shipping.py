@@ -79,7 +79,8 @@ async def propose(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]
                     found = json.loads(read_regular(task.proposal, 1 << 20))
                 except (OSError, ValueError):
                     found = {}
-                if found.get("id") == entry.id:
+                # Its worker has the session until it has ended, and the next step needs it.
+                if found.get("id") == entry.id and session_id not in hub.pool.running:
                     break
                 if task.failure:
                     raise RequestRefusedError(409, "message", task.failure)

@@ -93,6 +93,7 @@ class TaskWorker:
         self.agent: Session | None = None
         self._live = LiveFileWriter(task.live)
         self._running = threading.Event()
+        self._stopping = False
         self._steering: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -154,7 +155,10 @@ class TaskWorker:
         return None
 
     def _open_entries(self, restored: Restored | None) -> list[InboxEntry]:
-        """Return the open entries; first mark those done that were handled before a crash, or that are void."""
+        """Return the open entries; first mark those done that were handled before a crash, or that are void.
+
+        An interrupt that came while this worker started is for the turn that it begins.
+        """
         entries = self.task.open_entries()
         log = b""
         if restored is not None and any(entry.kind == "message" for entry in entries):
@@ -167,7 +171,7 @@ class TaskWorker:
             for entry in entries
             if (entry.kind == "message" and entry.id.encode() in log)
             or (entry.kind == "decision" and entry.data.get("call_id") not in undecided)
-            or entry.kind == "interrupt"
+            or (entry.kind == "interrupt" and (self.agent is not None or entry is entries[0]))
             or (entry.kind == "expire" and waiting is None)
         ]
         self.task.mark_done(*gone)
@@ -280,6 +284,7 @@ class TaskWorker:
         assert self.agent is not None
         policy = self.agent.policy
         mode = policy.mode
+        self._stopping = False
         self._running.set()
         try:
             return run()
@@ -318,13 +323,16 @@ class TaskWorker:
                 for entry in self.task.open_entries():
                     if entry.id not in seen:
                         self._forward(entry, seen)
+                if self._stopping:
+                    self.agent.interrupt()
 
     def _forward(self, entry: InboxEntry, seen: set[str]) -> None:
         assert self.agent is not None
         if entry.kind == "interrupt":
             seen.add(entry.id)
             self.task.mark_done(entry.id)
-            self.agent.interrupt()
+            # Again until it ends: a turn that only begins does not heed it yet.
+            self._stopping = True
         elif entry.kind == "options" and "mode" in entry.data:
             seen.add(entry.id)
             self._take_options("mode")

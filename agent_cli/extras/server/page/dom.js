@@ -38,6 +38,12 @@ export function template(id) {
   return document.getElementById(id).content.cloneNode(true);
 }
 
+/** Return the one element of a template as `element`, and those in it that have a name (`data-part`) by it. */
+export function parts(id) {
+  const element = template(id).firstElementChild;
+  return { element, ...Object.fromEntries([...element.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part])) };
+}
+
 /** Return an icon of index.html; it is hidden from assistive technology, so what it stands for needs a label beside it. */
 export function icon(name, extra = "") {
   const svg = document.createElementNS(SVG, "svg");

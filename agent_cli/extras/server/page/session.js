@@ -1,7 +1,8 @@
 // One session: its transcript as it grows, the question that waits, and what the user says to it.
 
 import { ApiError, get, post, query, stream } from "./api.js";
-import { announce, button, h, icon, labelled, menu, toast } from "./dom.js";
+import { announce, button, h, icon, menu, parts, toast } from "./dom.js";
+import { Feed } from "./feed.js";
 import { itemView, todoList } from "./items.js";
 import { MessageField } from "./composer.js";
 import { archive, change, deleteSession, fork, showChanges, showExport, showKeys, showRename, showUndo, showUsage } from "./panels.js";
@@ -10,7 +11,6 @@ import { showShip } from "./ship.js";
 import { stateTag } from "./sessions.js";
 import { oneLine, visible } from "./text.js";
 import { View } from "./view.js";
-import { VirtualList } from "./virtual.js";
 
 const PAGE = 200;
 // How long a window is hidden until it gives its connection back, in milliseconds; it catches up when it is shown.
@@ -38,10 +38,10 @@ export class SessionView {
       open: new Map(),
       redraw: (item) => {
         this.entries.touch(item);
-        this.list.schedule();
+        this.schedule();
       },
     };
-    this.list = new VirtualList({
+    this.list = new Feed({
       render: (item) => this.render(item),
       nearTop: () => this.older(),
       followed: (following) => {
@@ -56,32 +56,14 @@ export class SessionView {
   }
 
   build(back) {
-    this.title = h("h1", { class: "session-title", tabindex: "-1" }, this.session ? oneLine(this.session.title) || "Untitled" : "Session");
-    this.state = h("span", { class: "session-state" });
-    this.facts = h("p", { class: "session-facts" });
-    this.buttons = h("div", { class: "session-buttons" });
-    this.planStrip = h("div", { class: "plan-strip", hidden: true });
-    this.elsewhere = h("p", { class: "banner", role: "status", hidden: true });
-    this.won = h("div", { class: "won", role: "status" });
-    this.jump = button("Newest", { kind: "jump", icon: "down", on: () => this.list.follow() });
-    this.jump.hidden = true;
+    const { back: leave, transcript, dock, ...named } = parts("session");
+    Object.assign(this, named);
+    leave.addEventListener("click", back);
+    this.jump.addEventListener("click", () => this.list.follow());
+    transcript.prepend(this.list.scroller);
     this.composer = this.compose();
-    this.queued = h("ul", { class: "queued", hidden: true, "aria-label": "Messages that wait" });
-    this.element = h(
-      "section",
-      { class: "session", "aria-label": "Session" },
-      h(
-        "header",
-        { class: "session-head" },
-        button("Back to the sessions", { kind: "quiet back", icon: "back", bare: true, on: back }),
-        h("div", { class: "session-names" }, h("div", { class: "session-line" }, this.title, this.state), this.facts),
-        this.buttons,
-      ),
-      this.elsewhere,
-      this.planStrip,
-      h("div", { class: "transcript" }, this.list.scroller, this.jump),
-      h("div", { class: "dock" }, this.won, this.question.element, this.queued, this.composer),
-    );
+    this.won.after(this.question.element);
+    dock.append(this.composer);
     this.field?.dropOn(this.element);
     if (this.session) this.update(this.session);
   }
@@ -100,19 +82,20 @@ export class SessionView {
       const note = this.role === "read" ? "see sessions, but not decide or write." : "decide what is asked, but not write messages.";
       return h("p", { class: "hint role-note" }, `Your role is ${this.role}: you can ${note}`);
     }
+    const { element, box, line, ...named } = parts("composer");
+    Object.assign(this, named);
     const submit = () => this.say();
     this.field = new MessageField({
       label: "Message", submit, key: `agent.draft.${this.id}`, where: () => ({ session: this.id }), earlier: () => this.earlier(), changed: () => this.drawSend(),
     });
     this.message = this.field.area;
-    this.how = h("select", {}, h("option", { value: "steer" }, "Send now"), h("option", { value: "queue" }, "After this turn"));
-    this.howField = labelled("When the model gets it", this.how, { hidden: true });
-    this.mode = button("Mode", { kind: "quiet small option-button", "aria-haspopup": "dialog", on: () => this.chooseMode() });
-    this.model = button("Model", { kind: "quiet small option-button", "aria-haspopup": "dialog", on: () => this.chooseModel() });
-    this.send = button("Send", { kind: "primary send", icon: "send", bare: true, on: submit });
-    const line = h("div", { class: "composer-line" }, this.field.attach, this.mode, this.model, this.howField, this.send);
-    const form = h("form", { class: "composer", on: { submit: (event) => event.preventDefault() } }, h("div", { class: "composer-box" }, this.field.element, line));
-    return form;
+    box.prepend(this.field.element);
+    line.prepend(this.field.attach);
+    this.mode.addEventListener("click", () => this.chooseMode());
+    this.model.addEventListener("click", () => this.chooseModel());
+    this.send.addEventListener("click", submit);
+    element.addEventListener("submit", (event) => event.preventDefault());
+    return element;
   }
 
   /** What was sent, the newest first. */
@@ -460,7 +443,7 @@ export class SessionView {
     clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
     this.stream?.close();
-    this.list.destroy();
+    this.list.observer.disconnect();
     this.element.remove();
   }
 }

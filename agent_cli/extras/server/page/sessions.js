@@ -1,6 +1,6 @@
 // The list of sessions: those that wait first, searched, filtered and paged.
 
-import { button, h, icon, labelled, toast } from "./dom.js";
+import { button, h, parts, toast } from "./dom.js";
 import { get, query, sharedStream } from "./api.js";
 import { ago, oneLine, STATES, visible, whenExactly } from "./text.js";
 
@@ -97,26 +97,11 @@ export class SessionList {
     this.asked = 0;
     this.current = "";
     this.frame = 0;
-    this.search = h("input", { type: "search", placeholder: "Search sessions", autocomplete: "off", "aria-keyshortcuts": "/" });
-    this.project = h("select", {}, h("option", { value: "" }, "All projects"));
-    this.states = h("div", { class: "chips", role: "group", "aria-label": "Filter by state" });
-    this.list = h("div", { class: "list" });
-    this.more = button("Show more", { kind: "quiet", on: () => this.load(true) });
-    this.more.hidden = true;
-    this.element = h(
-      "nav",
-      { class: "sessions", "aria-label": "Sessions" },
-      h("h1", { class: "hidden-text" }, "Sessions"),
-      h(
-        "div",
-        { class: "filters" },
-        h("div", { class: "search" }, icon("search"), labelled("Search sessions", this.search, { hidden: true })),
-        labelled("Project", this.project, { hidden: true }),
-      ),
-      this.states,
-      h("div", { class: "list-scroll" }, this.list, this.more),
-      canStart ? button("New task", { kind: "primary new-task", icon: "plus", "aria-keyshortcuts": "n", on: start }) : null,
-    );
+    const { start: begin, ...named } = parts("sessions");
+    Object.assign(this, named);
+    this.more.addEventListener("click", () => this.load(true));
+    if (canStart) begin.addEventListener("click", start);
+    else begin.remove();
     let typing = null;
     this.search.addEventListener("input", () => {
       clearTimeout(typing);
@@ -195,7 +180,7 @@ export class SessionList {
     if (this.project.options.length !== projects.length + 1) {
       this.project.replaceChildren(h("option", { value: "" }, "All projects"), ...projects.map((project) => h("option", { value: project.id }, visible(project.name))));
       this.project.value = this.filter.project;
-      this.project.closest(".field").hidden = projects.length < 2;
+      this.projects.hidden = projects.length < 2;
     }
     const focused = this.states.contains(document.activeElement) ? document.activeElement.dataset.state : null;
     const chips = FILTERS.filter((state) => !state || counts[state] || state === this.filter.state).map((state) =>
