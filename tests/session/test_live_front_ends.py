@@ -22,28 +22,18 @@ from agent_cli.kernel.message_ids import MessageIds
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header
-from agent_cli.kernel.session.restore import records
-from agent_cli.kernel.session.state import KINDS
 from agent_cli.kernel.session.transcripts.entries import EntryContext
 from agent_cli.kernel.session.transcripts.writer import TranscriptWriter
 from agent_cli.shells.headless.output import ProgressPrinter, RunListener
 from agent_cli.shells.headless.stream_json import StreamJson
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.transcript import Transcript
-from agent_tools.record import from_json
-from tests.support.live_events import SCENES
+from tests.support.live_events import SCENES, events_of
 
 HERE = Path(__file__).parent
 # What is random, or of the clock.
 RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 CLOCK = re.compile(r'"(timestamp|duration_ms|totalDurationMs|cwd|version)":(\d+|"[^"]*")')
-
-
-def events_of(name: str) -> list[Event]:
-    if name in SCENES:
-        return list(SCENES[name]())
-    found, _ = records((HERE / f"{name}.jsonl").read_bytes())
-    return [from_json(KINDS[r["type"]], r["data"]) for r in found if r["type"] in KINDS]
 
 
 def as_lines(found: Iterable[Any]) -> str:

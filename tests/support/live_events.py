@@ -48,7 +48,11 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.results import Diagnostics, Failure, TerminalReason, Usage
+from agent_cli.kernel.session.restore import records
+from agent_cli.kernel.session.state import KINDS
+from agent_tools.record import from_json
 from agent_tools.results import CommandOutput, Diff, Display, Effect, Media, Note, TodoItem, TodoView
+from tests.support.fork_server import ROOT
 
 PATCH = "@@ -1,2 +1,2 @@\n-one\n+two\n three\n@@ -9 +9,2 @@\n nine\n+ten\n"
 CHANGE = Diff("a.py", PATCH, 2, 1)
@@ -268,3 +272,11 @@ def compacted() -> Compacted:
 
 BUSY = Failure("overloaded", "The provider is busy.", True, 529)
 SCENES = {scene.__name__: scene for scene in (calls_side_by_side, sub_agents, questions, mishaps)}
+
+
+def events_of(name: str) -> list[Event]:
+    """The events of a scene, or of a stored session."""
+    if name in SCENES:
+        return list(SCENES[name]())
+    found, _ = records((ROOT / f"tests/session/{name}.jsonl").read_bytes())
+    return [from_json(KINDS[r["type"]], r["data"]) for r in found if r["type"] in KINDS]

@@ -11,9 +11,8 @@ from agent_cli.config.telemetry import read_telemetry
 from agent_cli.kernel.events import Event
 from agent_cli.telemetry.facts import SessionFacts
 from agent_cli.telemetry.listener import SessionTelemetry
-from tests.session.test_live_front_ends import events_of
 from tests.support.collector import Collector
-from tests.support.live_events import SCENES
+from tests.support.live_events import SCENES, events_of
 
 
 def exported(events: list[Event], tmp_path: Path, **more: str) -> Collector:
