@@ -331,14 +331,19 @@ def test_every_event_reaches_the_hooks_of_the_host(work: Path) -> None:
     (work / ".claude/commands").mkdir(parents=True)
     (work / ".claude/commands/greet.md").write_text("Say hello.")
     inner = script(work.parent / "i.toml", [{"text": "found"}])
-    replies = [bash("touch a"), bash("exit 3"), {"calls": [task("greeter")]}, *({"text": t} for t in ("a", "b", "c"))]
+    (work / "AGENTS.md").write_text("Be brief.")
+    (work / "sub").mkdir()
+    calls = [bash("touch a"), bash("exit 3"), bash("touch refused"), bash("cd sub"), {"calls": [task("greeter")]}]
+    failed = {"error": {"kind": "auth", "message": "no"}}
+    replies = [*calls, {"text": "a"}, {"text": "b"}, failed, {"text": "c"}]
     model = script(work.parent / "s.toml", replies)
     answers = {"hook_callback": hook, "can_use_tool": lambda f: {"behavior": "allow", "updatedInput": f["input"]}}
     agents = {"greeter": {"description": "Greets.", "prompt": "Say hi.", "model": inner}}
-    args = ["--model", model, *ASKS, "--setting-sources", "user,project", "--init"]
+    denied = ["--disallowedTools", "Bash(touch refused)"]
+    args = ["--model", model, *ASKS, *denied, "--setting-sources", "user,project", "--init"]
     with HostClient(args, work, answers) as host:
         host.ask("initialize", hooks={event: [{"hookCallbackIds": ["one"]}] for event in HOOK_EVENTS}, agents=agents)
-        for text in ("go", "/greet", "/compact", "/clear"):
+        for text in ("go", "/greet", "fail", "/compact", "/clear"):
             host.say(text)
     # Notifications are for users who look elsewhere, not for a host that answers.
     assert HOOK_EVENTS.keys() - seen == {"Notification"}
