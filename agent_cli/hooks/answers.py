@@ -50,6 +50,7 @@ _KNOWN = {
     "worktreePath",
 }  # fmt: skip
 _ONLY_INSIDE = ("additionalContext", "updatedInput", *_OUTPUTS)
+_FORM_ACTIONS = ("accept", "decline", "cancel")
 # Byte order marks and the like, which cannot be seen.
 _INVISIBLE = "[\ufeff\u200b\u200e\u200f\u2060]"
 _AT_LINE_START = re.compile(r"^[ \t\[]*(\{)", re.MULTILINE)
@@ -291,7 +292,7 @@ class _AnswerReader:
             verdict,
             reason,
             changed,
-            self._output() if self.row.changes_output else None,
+            self._form() if self.row.answers_form else self._output() if self.row.changes_output else None,
             (clip_hook_text(context),) if context and self.row.adds_context else (),
             stop,
             self._updates() if verdict == "allow" else (),
@@ -306,6 +307,16 @@ class _AnswerReader:
 
     def _output(self) -> Any:
         return next((self.inner[k] for k in _OUTPUTS if self.inner.get(k) is not None), None)
+
+    def _form(self) -> dict[str, Any] | None:
+        """Return the answer to a server's question, in the protocol's form."""
+        action, content = self.inner.get("action"), self.inner.get("content")
+        if action is None:
+            return None
+        if action not in _FORM_ACTIONS or not isinstance(content, dict | None):
+            self.wrong.append(f"action is one of {', '.join(_FORM_ACTIONS)}, and content an object")
+            return None
+        return {"action": action, **({"content": content or {}} if action == "accept" else {})}
 
     def _decision(self) -> dict[str, Any]:
         """Return the object with the behavior, for events whose answers have one."""

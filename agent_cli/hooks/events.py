@@ -46,6 +46,7 @@ class HookEventRow(Value):
     adds_context: an answer may have additionalContext.
     changes_input: an answer may have updatedInput.
     changes_output: an answer may have updatedToolOutput.
+    answers_form: an answer may have action and content, which answer a server's question.
     sets_variables: the hook gets a file (CLAUDE_ENV_FILE); what it exports there is set for the session's commands.
     shows_refusal: the engine shows a refusal itself, so the line about the hook is left out.
     before_message: it may run before the message of its turn.
@@ -63,6 +64,7 @@ class HookEventRow(Value):
     adds_context: bool = False
     changes_input: bool = False
     changes_output: bool = False
+    answers_form: bool = False
     sets_variables: bool = False
     shows_refusal: bool = False
     before_message: bool = False
@@ -328,6 +330,17 @@ def cwd_changed(before: str, now: str) -> dict[str, Any]:
 
 
 @hook_event(
+    "ConfigChange",
+    "a rule was saved for the project",
+    "local_settings",
+    matched="source",
+    subjects=("local_settings",),
+)
+def config_change(source: str) -> dict[str, Any]:
+    return {"source": source}
+
+
+@hook_event(
     "InstructionsLoaded",
     "a memory file is read",
     "/work/CLAUDE.md",
@@ -339,6 +352,45 @@ def cwd_changed(before: str, now: str) -> dict[str, Any]:
 def instructions_loaded(path: str, kind: str, by: str = "") -> dict[str, Any]:
     found = {"file_path": path, "memory_type": kind, "load_reason": "include" if by else "session_start"}
     return found | ({"parent_file_path": by} if by else {})
+
+
+_FORM: dict[HookVerdict, tuple[str, str]] = {"deny": ("decline it", "the question would be declined")}
+_QUESTION = {"message": "Which branch?", "mode": "form", "requestedSchema": {"type": "object"}}
+
+
+def _form_fields(server: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    found = {"mcp_server_name": server, "message": str(form.get("message", "")), "mode": str(form.get("mode", "form"))}
+    names = {"url": "url", "elicitationId": "elicitation_id", "requestedSchema": "requested_schema"}
+    return found | {name: form[key] for key, name in names.items() if key in form}
+
+
+@hook_event(
+    "Elicitation",
+    "a server asks you",
+    "git",
+    _QUESTION,
+    matched="mcp_server_name",
+    verdicts=_FORM,
+    answers_form=True,
+    shows_refusal=True,
+)
+def elicitation(server: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    return _form_fields(server, form)
+
+
+@hook_event(
+    "ElicitationResult",
+    "a server's question has an answer",
+    "git",
+    _QUESTION,
+    {"action": "accept", "content": {"branch": "main"}},
+    matched="mcp_server_name",
+    verdicts=_FORM,
+    answers_form=True,
+    shows_refusal=True,
+)
+def elicitation_result(server: str, form: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_form_fields(server, form), **answer}
 
 
 @hook_event(

@@ -22,7 +22,7 @@ from agent_cli.hooks.declaration import (
     HookVerdict,
     RefreshFields,
 )
-from agent_cli.hooks.events import STRICTNESS, event_subject
+from agent_cli.hooks.events import HOOK_EVENTS, STRICTNESS, event_subject
 from agent_cli.hooks.handlers import HookInput, run_handler
 from agent_cli.hooks.matching import is_for
 from agent_cli.kernel.events import Event, HookFinished, HookStarted, Warned
@@ -121,6 +121,10 @@ class Runner:
         if result.verdict == "allow" and not hook.from_user:
             result = result.replace(verdict="", reason="", updates=())
             note = note or "its allow was ignored: only hooks in your own settings may allow"
+        if result.output is not None and HOOK_EVENTS[event].answers_form and not hook.from_user:
+            accepts = result.output["action"] == "accept"
+            result = result.replace(output=None if accepts else result.output)
+            note = note or ("its answer was ignored: only hooks in your own settings may accept" if accepts else "")
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
         if result.verdict == "deny" and not answer.error:
             outcome, note = "blocked", shorten(result.reason, 300)

@@ -21,7 +21,7 @@ from agent_cli.mcp.answers import block_text, mcp_result, read_contents, truncat
 from agent_cli.mcp.catalog import McpRequestError, Offer, UnknownOutcomeError
 from agent_cli.mcp.schemas import restore_names
 from agent_cli.mcp.server import Server
-from agent_tools.base import AskUser, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import AskHooks, AskUser, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.record import Value
 from agent_tools.results import Media, Note
@@ -94,7 +94,9 @@ class McpTool(Tool[McpArgs]):
                     raise CancelledError
                 if kind == "ask":
                     params, reply = what
-                    answer = yield from answer_form(self.server.name, params)
+                    asked = AskHooks(self.server.name, params)
+                    answer = (yield asked) or (yield from answer_form(self.server.name, params))
+                    answer = (yield asked.replace(answer=answer)) or answer
                     # The server may have stopped waiting meanwhile.
                     with suppress(InvalidStateError):
                         reply.set_result(answer)

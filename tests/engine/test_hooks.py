@@ -377,3 +377,18 @@ def test_a_hook_hears_where_commands_run_from_now_on(tmp_path: Path) -> None:
     world = HookedTurns(tmp_path, [{"calls": calls}, {"text": "ok"}], allow=("Bash",)).hook("CwdChanged", None)
     world.turn()
     assert [(g["old_cwd"], g["new_cwd"]) for g in world.given] == [(str(tmp_path), str(tmp_path / "src"))]
+
+
+def test_a_hook_hears_of_a_rule_that_is_saved(tmp_path: Path) -> None:
+    saved: list[str] = []
+
+    def keep(rule: str) -> str:
+        saved.append(rule)
+        return ""
+
+    answer = Approve(rule="Bash(touch made)", scope="project")
+    world = HookedTurns(tmp_path, BASH, answers=[answer]).hook("ConfigChange", None)
+    world.deps = world.deps.replace(save_rule=keep)
+    world.turn()
+    assert saved == ["Bash(touch made)"]
+    assert [given["source"] for given in world.given] == ["local_settings"]

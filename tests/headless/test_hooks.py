@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.fork_server import ROOT
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent, run_allowing_bash
 from tests.support.scripts import call, script
@@ -364,3 +366,40 @@ def test_hooks_hear_that_the_model_failed(work: Path, home: Path) -> None:
     assert (heard["hook_event_name"], heard["error"]) == ("StopFailure", "authentication_failed")
     assert "key" in heard["error_details"]
     assert not (work / "stopped").exists()
+
+
+def form_hook(**answer: Any) -> str:
+    return f"cat >> heard; echo '{json.dumps({'hookSpecificOutput': {'hookEventName': 'Elicitation', **answer}})}'"
+
+
+def ask_of_server(work: Path, *more: str) -> str:
+    """What the model reads of a call in which the server asks the user."""
+    server = {"command": sys.executable, "args": [str(ROOT / "tests/support/mcp/odd_server.py"), "plain"]}
+    model = script(work.parent / "form.toml", [{"calls": [call("mcp__odd__ask")]}, {"text": "ok"}])
+    words = ["-p", "--model", model, "--mcp-config", json.dumps({"mcpServers": {"odd": server}}), *more]
+    done = agent(
+        [*words, "--allowedTools", "mcp__odd", "--output-format", "stream-json", "--verbose", "--", "go"], work
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return str(next(line["message"]["content"][0]["content"] for line in lines if line["type"] == "user"))
+
+
+def test_a_hook_answers_the_question_of_a_server(work: Path, home: Path) -> None:
+    accepts = form_hook(action="accept", content={"name": "Ann"})
+    claude(home / ".claude/settings.json", Elicitation__odd=accepts, ElicitationResult="cat > result")
+    assert json.loads(ask_of_server(work))["content"] == {"name": "Ann"}
+    heard = json.loads((work / "heard").read_text())
+    assert (heard["mcp_server_name"], heard["message"], heard["mode"]) == ("odd", "Who are you?", "form")
+    assert heard["requested_schema"]["required"] == ["name"]
+    assert json.loads((work / "result").read_text())["content"] == {"name": "Ann"}
+    claude(home / ".claude/settings.json", Elicitation__odd=accepts, ElicitationResult="exit 2")
+    assert json.loads(ask_of_server(work))["action"] == "decline", "the last word is that of the result"
+
+
+def test_a_projects_hook_declines_the_question_of_a_server_and_accepts_none(work: Path) -> None:
+    claude(work / ".claude/settings.json", Elicitation=form_hook(action="accept", content={"name": "Eve"}))
+    assert json.loads(ask_of_server(work, "--trust"))["action"] == "decline"
+    assert (work / "heard").exists()
+    claude(work / ".claude/settings.json", Elicitation="exit 2")
+    assert json.loads(ask_of_server(work, "--trust"))["action"] == "decline"

@@ -253,3 +253,14 @@ def test_a_new_session_keeps_the_connection(work: Path, editor: StandIn) -> None
         screen.wait("Connected to Standin")
         screen.leave()
     assert len(editor.connections) == 1
+
+
+def test_a_script_on_standard_input_connects_only_if_it_asks_for_that(work: Path, editor: StandIn) -> None:
+    editor.select(work / "a.txt", "two\n", 1, 2)
+    model = script(work.parent / "s.toml", [{"text": "Done."}])
+    assert "Done." in agent(["--plain", "--model", model], work, stdin="look\n").stdout
+    assert editor.connections == []
+    other = work.parent / "second"
+    other.mkdir()
+    done = agent(["--plain", "--ide", "--model", model], work, {"AGENT_STATE_DIR": str(other)}, stdin="look\n")
+    assert "attached line 2 of a.txt" in done.stdout

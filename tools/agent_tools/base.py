@@ -15,6 +15,7 @@ from agent_tools.context import HasDescription, ToolContext, ToolState, UserComm
 from agent_tools.record import Value
 from agent_tools.requirements import Need, is_met
 from agent_tools.results import (
+    AskHooks,
     AskModel,
     AskUser,
     Display,
@@ -31,8 +32,8 @@ from agent_tools.results import (
 from agent_tools.schema import Freeform, canonical, read_arguments, schema_of
 
 __all__ = [
-    "AskModel", "AskUser", "Effect", "EffectKind", "Finish", "Freeform", "HasDescription", "Outcome", "Progress",
-    "Suspend", "Tool", "ToolContext", "ToolError", "ToolResult", "ToolState", "UserCommand",
+    "AskHooks", "AskModel", "AskUser", "Effect", "EffectKind", "Finish", "Freeform", "HasDescription", "Outcome",
+    "Progress", "Suspend", "Tool", "ToolContext", "ToolError", "ToolResult", "ToolState", "UserCommand",
 ]  # fmt: skip
 
 Y_co = TypeVar("Y_co", covariant=True)

@@ -310,4 +310,15 @@ class AskUser(Value):
     options: tuple[str, ...] = ()
 
 
+class AskHooks(Value):
+    """A form of a server, yielded by a running tool before and after it is answered; hooks may answer it otherwise.
+
+    answer: in the protocol's form; None before there is one. What is sent back is an answer, or None.
+    """
+
+    server: str
+    form: dict[str, Any]
+    answer: dict[str, Any] | None = None
+
+
 Outcome = ToolResult | Generator[Any, Any, ToolResult]

@@ -32,7 +32,7 @@ from agent_cli.kernel.events import (
 )
 from agent_cli.kernel.messages import ToolCall, ToolMessage
 from agent_cli.kernel.results import Action, Denial, Suspended
-from agent_tools.base import AskModel, AskUser, Effect, Progress, ToolContext, ToolError, ToolResult
+from agent_tools.base import AskHooks, AskModel, AskUser, Effect, Progress, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.fs import read_state
 from agent_tools.fs.workspace import is_within
@@ -184,7 +184,7 @@ def fit_result(result: ToolResult, size: ResultSize, context: ToolContext) -> To
 
 def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
     """Yield a running tool's progress as events; pass its questions to the small model or to the user."""
-    answer: str | None = None
+    answer: Any = None
     while True:
         try:
             step = outcome.send(answer)
@@ -194,6 +194,10 @@ def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None,
         answer = None
         if isinstance(step, AskModel):
             answer = yield from ask_helper_model(turn, step)
+        elif isinstance(step, AskHooks):
+            event = "Elicitation" if step.answer is None else "ElicitationResult"
+            if turn.deps.hooks.wants(event, step.server):
+                answer = yield from hook_points.on_form(turn, step)
         elif isinstance(step, AskUser):
             try:
                 answer = yield from ask_during(turn, call_id, step)

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.subagents import ParallelSubagent
 
 with lazy_imports():
-    from agent_cli.kernel.engine import subagents
+    from agent_cli.hooks import events as hook_events
+    from agent_cli.kernel.engine import hook_points, subagents
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 AFTER_REFUSAL = "Not run: the user refused a call before this one in the same answer and said what to do instead."
@@ -324,6 +325,8 @@ class CallBatch:
             why = deps.save_rule(answer.rule) if deps.save_rule is not None else "the project is not trusted"
             if why:
                 yield Warned(f"The rule applies to this session only; it was not saved: {why}.")
+            elif deps.hooks.wants("ConfigChange", "local_settings"):
+                yield from hook_points.fire(self.turn, hook_events.config_change("local_settings"))
 
     def _already_decided(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if the same call was already decided in this round and had to wait for an earlier one."""

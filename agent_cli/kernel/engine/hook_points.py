@@ -27,7 +27,7 @@ from agent_cli.kernel.modes import AgentType
 from agent_cli.kernel.results import Failed, LimitReached, TurnResult
 from agent_cli.kernel.rules import rule_update
 from agent_cli.policy.policy import change_rules
-from agent_tools.base import Effect, Steps, ToolResult
+from agent_tools.base import AskHooks, Effect, Steps, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.registry import SHELL
 from agent_tools.results import CommandOutput
@@ -301,6 +301,15 @@ def after_compaction(turn: Turn, trigger: str, summary: str) -> Generator[Event,
     # The compaction is done; the turn notices the interruption by itself.
     with suppress(CancelledError):
         yield from fire(turn, events.post_compact(trigger, summary))
+
+
+def on_form(turn: Turn, step: AskHooks) -> Generator[Event, None, dict[str, Any] | None]:
+    """Run the hooks on a form of a server, or on its answer; return theirs, None for none. Raises CancelledError."""
+    if step.answer is None:
+        found = yield from fire(turn, events.elicitation(step.server, step.form))
+    else:
+        found = yield from fire(turn, events.elicitation_result(step.server, step.form, step.answer))
+    return {"action": "decline"} if found.refusal is not None else found.output
 
 
 def after_denial(turn: Turn, item: PreparedCall, reason: str) -> Generator[Event, None, None]:

@@ -323,7 +323,9 @@ class Repl(Dialogs):
         return 0
 
     def _look_for_editor(self) -> None:
-        """Connect to the editor of the workspace, in the background."""
+        """Connect to the editor of the workspace, in the background; for a script only if it is asked for."""
+        if not (os.isatty(0) or self.config.ide):
+            return
         self.agent.ide.on_mention = lambda mention: self.take_mention(self.agent.ide.spell(mention))
         self.agent.ide.on_connected = self.show_editor
         self.agent.ide.start()
