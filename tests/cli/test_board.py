@@ -55,3 +55,12 @@ def test_a_question_is_shown_whole_and_decided(
             assert said in capsys.readouterr().out
         board._act(client, listed, "s 1 Go on")
         server.until(session, lambda found: found["query"] == "Go on")
+
+
+def test_a_session_at_work_is_not_opened_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    idle = {"id": "1", "state": "done", "elsewhere": ""}
+    assert board._attached(idle) == idle
+    assert board._attached({**idle, "state": "running"}) is None
+    assert board._attached({**idle, "elsewhere": "It is open in a terminal."}) is None
+    said = capsys.readouterr().out
+    assert "stop it (x)" in said and "Close it there first." in said

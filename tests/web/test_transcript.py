@@ -273,6 +273,23 @@ def test_a_killed_server_and_a_killed_worker_lose_nothing(browser: Browser, tmp_
             expect(page.get_by_text("Interrupted. Say what to do instead, or continue.").last).to_be_visible()
 
 
+def test_changes_are_side_by_side_where_there_is_room(browser: Browser, served: Served) -> None:
+    edit = {"calls": [call("Edit", file_path="b.py", old_string="x = 1", new_string="x = 2\ny = 3")]}
+    replies = [{"calls": [call("Read", file_path="b.py")]}, edit, {"text": "Done."}]
+    session = served.start(replies, "Change it", state="done", mode="acceptEdits")
+    for width, beside in ((1280, True), (768, False), (360, False)):
+        with reading(browser, served, (width, 800), session=session) as reader:
+            reader.page.get_by_role("button", name="More about this session").click()
+            reader.page.get_by_role("button", name="Changes", exact=True).click()
+            dialog = reader.page.get_by_role("dialog")
+            expect(dialog.locator(".added")).to_have_count(2)
+            old, new = (dialog.locator(f"tr.{kind}").first.bounding_box() for kind in ("removed", "added"))
+            assert old is not None and new is not None
+            assert (old["y"] == new["y"], old["x"] < new["x"]) == (beside, beside)
+            assert reader.page.evaluate("document.documentElement.scrollWidth") == width
+            assert reader.axe() == []
+
+
 def test_changes_are_shown_and_undone_after_a_preview(browser: Browser, served: Served, size: tuple[int, int]) -> None:
     write = {"calls": [call("Write", file_path="undo-me.txt", content="one\ntwo\n")]}
     session = served.start([write, {"text": "Written."}], "Write it", state="done", mode="acceptEdits")

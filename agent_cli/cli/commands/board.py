@@ -62,9 +62,11 @@ def board(
                 break
             if words == "q":
                 break
-            if words.startswith("o ") and (session := _chosen(listed, words[2:].strip())) is not None:
-                attached = session
-                break
+            if words.startswith("o "):
+                attached = _attached(_chosen(listed, words[2:].strip()))
+                if attached is not None:
+                    break
+                continue
             _act(client, listed, words)
             if not words[:1].isdigit() and words != "?":
                 listed = _print_board(client.sessions())
@@ -74,6 +76,17 @@ def board(
         os.chdir(attached["folder"])
         os.execv(sys.executable, [sys.executable, "-m", "agent_cli", "--resume", attached["id"]])
     return 0
+
+
+def _attached(session: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a session that can be opened here; say why one cannot."""
+    if session is not None and session["state"] in ("running", "queued"):
+        echo("The server is at work on it. Wait until it is done, or stop it (x).")
+        return None
+    if session is not None and session["elsewhere"]:
+        echo(escape_controls(f"{session['elsewhere']} Close it there first."))
+        return None
+    return session
 
 
 def _chosen(listed: list[dict[str, Any]], number: str) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 // The page: the token, the frame, the routes, the keys, and what the window's title says.
 
 import { ApiError, get, onConnection, onSignedOut, pair, setToken, takeToken } from "./api.js";
-import { announce, button, h, icon, replace, template } from "./dom.js";
+import { announce, button, h, icon, parts, replace, template } from "./dom.js";
 import { canNotify, notifies, notify, startWorker, toggleNotifications } from "./notify.js";
 import { showKeys } from "./panels.js";
 import { remember } from "./storage.js";
@@ -62,27 +62,14 @@ function notifyButton() {
   });
 }
 
-/** Show how many sessions wait in the title and in the icon. */
+/** Show how many sessions wait, in the title and on the icon of the installed app. */
 function showCount() {
   const waiting = sessions?.counts.waiting || 0;
   const name = view?.session?.title ? `${oneLine(view.session.title)} · agent` : "agent";
   document.title = waiting ? `(${waiting}) ${name}` : name;
-  const link = document.querySelector("link[rel=icon]");
-  const wanted = waiting ? iconWith(waiting) : "/page/favicon.svg";
-  if (link.getAttribute("href") !== wanted) link.setAttribute("href", wanted);
+  navigator.setAppBadge?.(waiting).catch(() => {});
   const words = main?.querySelector(".welcome p");
   if (words) words.textContent = welcome();
-}
-
-function iconWith(number) {
-  const text = number > 9 ? "9+" : String(number);
-  const size = text.length > 1 ? 15 : 19;
-  const svg =
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#1f5fbf"/>' +
-    '<path d="M5 8l5 5-5 5" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round"/>' +
-    '<circle cx="21" cy="20" r="11" fill="#ffb020"/>' +
-    `<text x="21" y="${20 + size * 0.36}" font-family="sans-serif" font-weight="700" font-size="${size}" text-anchor="middle" fill="#2a1a00">${text}</text></svg>`;
-  return `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }
 
 function signIn(message = "") {
@@ -149,20 +136,13 @@ function frame() {
   });
   list = new SessionList(sessions, { start, canStart });
   main = h("div", { class: "main" });
-  replace(
-    place,
-    h(
-      "header",
-      { class: "top" },
-      h("a", { href: "#/", class: "brand" }, icon("send", "brand-icon"), h("span", {}, "agent")),
-      h("span", { class: "who", title: `Signed in as ${me.name}` }, canStart ? me.name : `${me.name} · ${me.role}`),
-      button("Board", { kind: "quiet", icon: "board", bare: true, "aria-keyshortcuts": "b", on: toggleBoard }),
-      notifyButton(),
-      themeButton(),
-      button("Keys", { kind: "quiet keys-button", icon: "help", bare: true, "aria-keyshortcuts": "?", on: showKeys }),
-    ),
-    h("main", { id: "main", class: "columns", tabindex: "-1" }, h("div", { class: "side" }, list.element), main),
-  );
+  const top = parts("top");
+  top.who.textContent = canStart ? me.name : `${me.name} · ${me.role}`;
+  top.who.title = `Signed in as ${me.name}`;
+  top.board.addEventListener("click", toggleBoard);
+  top.board.after(...[notifyButton(), themeButton()].filter(Boolean));
+  top.keys.addEventListener("click", showKeys);
+  replace(place, top.element, h("main", { id: "main", class: "columns", tabindex: "-1" }, h("div", { class: "side" }, list.element), main));
   list.start = start;
   route();
   list.load();

@@ -79,29 +79,13 @@ export function copyButton(text, label = "Copy") {
     bare: true,
     on: async (event) => {
       const pressed = event.currentTarget;
-      const done = await copyText(typeof text === "function" ? text() : text);
+      const write = navigator.clipboard?.writeText(typeof text === "function" ? text() : text);
+      const done = await (write ?? Promise.reject()).then(() => true, () => false);
       pressed.replaceChildren(icon(done ? "check" : "cross"));
       announce(done ? "Copied." : "This browser did not allow copying.");
       setTimeout(() => pressed.replaceChildren(icon("copy")), 1500);
     },
   });
-}
-
-async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    // Over plain HTTP from another machine there is no clipboard API; the old command still works.
-    const area = h("textarea", { class: "hidden-text", value: text, "aria-hidden": "true", tabindex: "-1" });
-    const focused = document.activeElement;
-    (document.querySelector("dialog[open]") || document.body).append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    if (focused instanceof HTMLElement) focused.focus();
-    return done;
-  }
 }
 
 /** Say a sentence to assistive technology. */
