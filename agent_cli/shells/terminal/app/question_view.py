@@ -14,7 +14,7 @@ from rich.text import Text
 from agent_cli.shells.terminal.dialogs.lines import block_lines, body_lines, detail_lines, dialog_lines, wrapped_line
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick, TextInput
 from agent_cli.shells.terminal.render.ansi import cells, to_ansi, wrap
-from agent_cli.shells.terminal.render.console import STYLES, styled
+from agent_cli.shells.terminal.render.console import STYLES, row_fill, styled
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, one_line
 
@@ -167,6 +167,8 @@ class QuestionView:
         texts = [*top, *listed][: max(room, 1)]
         for text in texts:
             text.truncate(width)
+            if row_fill(text):
+                text.append(" " * (width - text.cell_len))
         return [to_ansi(text, color=not console.no_color) for text in texts], min(len(top) + at, len(texts) - 1)
 
     @property
