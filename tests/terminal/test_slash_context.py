@@ -37,7 +37,8 @@ def test_commands_import_no_front_end() -> None:
 
 
 def test_every_member_of_the_context_is_used_by_a_command() -> None:
-    members = {name for cls in SlashContext.__mro__[:-3] for name in vars(cls) if not name.startswith("_")}
+    classes = SlashContext.__mro__[:-3]
+    members = {name for cls in classes for name in {**vars(cls), **cls.__annotations__} if not name.startswith("_")}
     used = {
         node.attr
         for path in (*FILES, TERMINAL / "slash.py")

@@ -43,12 +43,13 @@ class Strays:
     mark, leader: of the command. older: what `proc_entries` returned before it was started; these are not looked at.
     selector: is woken when a process ends.
 
-    changing: a process had no environment, as at the moment in which it becomes another program.
+    changing: a process had no environment, as at the moment in which it becomes another program, or ended just now.
     """
 
     def __init__(self, mark: str, leader: int, older: frozenset[str], selector: selectors.BaseSelector) -> None:
         self._mark, self._leader, self._older, self._selector = mark, leader, older, selector
         self.changing = False
+        self._ended: set[int] = set()
         # Descriptors by process.
         self._found: dict[int, int] = {}
 
@@ -66,14 +67,28 @@ class Strays:
     def _look(self) -> None:
         self.changing = False
         for pid in _newer(self._leader, self._older):
-            with suppress(AttributeError, OSError, ValueError):
+            try:
                 environ = _environ(pid)
                 if not environ:
-                    self.changing |= _is_changing(pid, self._leader)
+                    self.changing |= self._has_just_ended(pid) or _is_changing(pid, self._leader)
                 elif _is_marked(environ, self._mark) and _program(pid) not in _SHARED_DAEMONS:
                     descriptor = os.pidfd_open(pid)
                     self._found[pid] = descriptor
                     self._selector.register(descriptor, selectors.EVENT_READ)
+            except (FileNotFoundError, ProcessLookupError):
+                # It ended while this looked, and may have started another just before, as a daemon does.
+                self.changing |= pid not in self._ended
+                self._ended.add(pid)
+            except (AttributeError, OSError, ValueError):
+                continue
+
+    def _has_just_ended(self, pid: int) -> bool:
+        """Return True the first time that a process is seen to have ended."""
+        ended = read_start(_PROC / f"{pid}/stat", 1_000).rpartition(b")")[2].split()[0] in b"ZX"
+        if not ended or pid in self._ended:
+            return False
+        self._ended.add(pid)
+        return True
 
     def names(self) -> tuple[str, ...]:
         """Return the command lines of some."""
