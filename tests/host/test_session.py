@@ -346,8 +346,7 @@ def test_every_event_reaches_the_hooks_of_the_host(work: Path) -> None:
         for text in ("go", "/greet", "fail", "/compact", "/clear"):
             host.say(text)
     # Notifications are for users who look elsewhere, not for a host that answers. The others have tests of their own.
-    elsewhere = {"PermissionDenied", "StopFailure", "CwdChanged", "InstructionsLoaded", "ConfigChange"}
-    assert HOOK_EVENTS.keys() - seen == {"Notification", "Elicitation", "ElicitationResult", *elsewhere}
+    assert HOOK_EVENTS.keys() - seen == {"Notification", "Elicitation", "ElicitationResult", "ConfigChange"}
 
 
 def test_a_background_command_that_ends_while_the_host_is_silent_is_reported(work: Path) -> None:

@@ -66,12 +66,12 @@ def test_a_killed_worker_harms_no_other_and_its_turn_is_resumed(work: Path) -> N
 
 def test_a_task_is_interrupted_while_its_worker_starts(work: Path) -> None:
     with served(work) as server:
-        session = server.begin("slow", write_script(work, SLOW, {"text": "x"}))
+        session = server.begin("slow", write_script(work, SLOW, SLOW))
         server.post(f"/v1/sessions/{session}/interrupt", {}, 202)
         server.until(session, "interrupted")
         server.post(f"/v1/sessions/{session}/resume", {}, 202)
         server.post(f"/v1/sessions/{session}/interrupt", {}, 202)
-        assert server.until(session, "interrupted")["answer"] == ""
+        server.until(session, "interrupted")
 
 
 def test_a_server_that_ends_says_what_goes_on(work: Path) -> None:
