@@ -43,7 +43,6 @@ def ended(screen: Drawn, folder: Path) -> str:
 
 def test_it_plays_in_the_interface_and_the_user_allows_the_edit(folder: Path) -> None:
     with demo(folder) as screen:
-        before = screen.modes()
         at_the_question(screen)
         window = screen.visible()
         assert "full * discount // 100" in window
@@ -51,7 +50,7 @@ def test_it_plays_in_the_interface_and_the_user_allows_the_edit(folder: Path) ->
         assert "FAILED (failures=1)" in screen.text()
         screen.type("y")
         text = ended(screen, folder)
-        assert screen.modes() == before
+        assert screen.modes() == screen.modes_before
     assert screen.child.returncode == 0
     assert "Checked once more, without the agent: 4 tests ran and all pass." in text
     assert "To use it on your own code: `agent` is not on your PATH yet: pipx install ." in text

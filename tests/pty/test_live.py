@@ -181,7 +181,6 @@ def test_ctrl_c_twice_leaves_a_running_turn_and_restores_the_terminal(work: Path
     command = "trap '' TERM; echo $$ > pid; while true; do sleep 0.1; done"
     model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "Never."}])
     with Drawn(["--model", model], work) as screen:
-        before = screen.modes()
         screen.ready()
         screen.line("go")
         screen.wait(BAR)
@@ -191,7 +190,7 @@ def test_ctrl_c_twice_leaves_a_running_turn_and_restores_the_terminal(work: Path
         screen.type("\x03\x03")
         screen.end()
         assert screen.child.returncode == 0
-        assert screen.modes() == before
+        assert screen.modes() == screen.modes_before
         assert screen.raw.rstrip().endswith(b"\x1b[?2004l") or b"\x1b[?2004l" in screen.raw[-600:]
         pid = int((work / "pid").read_text())
         assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()

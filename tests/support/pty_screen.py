@@ -136,6 +136,8 @@ class Drawn:
         """speed: of the line to the terminal, if it is not a local one."""
         self._ear, mouth = pty.openpty()
         fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        # How the terminal treats keys before the program starts.
+        self.modes_before = termios.tcgetattr(mouth)
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
         self.child = start(args, cwd, clean_env(cwd.parent / "home", LANG="C.UTF-8", **env), terminal=True, **streams)
         self._mouth = mouth

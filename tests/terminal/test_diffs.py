@@ -126,20 +126,21 @@ def test_what_is_no_diff_is_shown_all_the_same() -> None:
     assert len(list(diff_lines(Diff("a", "")))) == 1
 
 
-def test_of_a_deleted_file_only_the_first_lines_are_shown_even_in_an_approval() -> None:
+def test_a_deleted_file_is_whole_in_an_approval_and_short_elsewhere() -> None:
     old = "".join(f"line {n}\n" for n in range(1500))
     patch, added, removed = unified(old, "")
-    lines = [line.plain for line in diff_lines(Diff("big.txt", patch, added, removed, deleted=True), whole=True)]
+    gone = Diff("big.txt", patch, added, removed, deleted=True)
+    lines = [line.plain for line in diff_lines(gone, whole=True)]
     assert lines[0] == "  big.txt (deleted, +0 -1500)"
-    assert len(lines) == DELETED_LINES + 2 and lines[-1] == "  … 1,490 more lines"
+    assert len(lines) == 1501 and lines[-1].endswith("line 1499")
+    short = [line.plain for line in diff_lines(gone)]
+    assert len(short) == DELETED_LINES + 2 and short[-1] == "  … 1,490 more lines"
 
 
-def test_a_whole_diff_hangs_its_long_lines_too_and_names_no_key_for_the_rest_of_a_deleted_file() -> None:
+def test_a_whole_diff_hangs_its_long_lines_too() -> None:
     long = Diff("a.py", f"@@ -0,0 +1 @@\n+{'word ' * 30}", 1, 0)
     lines = [line.plain for line in display_lines(Diffs((long,)), whole=True, width=40)]
     assert len(lines) > 3 and all(len(line) <= 40 and line.startswith("    ") for line in lines[2:])
-    gone = Diff("a.py", "@@ -1,50 +0,0 @@\n" + "\n".join(f"-{n}" for n in range(50)), 0, 50, deleted=True)
-    assert [line.plain for line in display_lines(gone, whole=True, width=40)][-1].endswith("more lines")
 
 
 def test_a_hunk_that_begins_inside_a_string_or_comment_has_its_colours() -> None:

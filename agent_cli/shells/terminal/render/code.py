@@ -250,7 +250,7 @@ def _colour(kind: Any) -> str:
 
 
 MAX_DIFF_LINES = 60
-# Lines of a deleted file, also in approvals, and of a new one.
+# Lines of a deleted file and of a new one, where a diff is not shown whole.
 DELETED_LINES = CREATED_LINES = 10
 # Limits of decoration: number of coloured lines, and tokens of a line that are compared.
 _MAX_COLOURED, _MAX_COMPARED = 2_000, 150
@@ -281,14 +281,14 @@ class DiffLine(Value):
 def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool = True) -> Iterator[Text]:
     """Yield the heading and the lines of a diff: all of them if `whole`, else the first ones.
 
-    A deleted file shows only the first ones. width: wrap lines to it; 0 to not wrap.
+    width: wrap lines to it; 0 to not wrap.
     """
     verb = "new file" if diff.created else "deleted" if diff.deleted else "change"
     if heading:
         yield styled(f"  {escape_lookalikes(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
     lines = _parse_patch(diff.patch)
     limit = (
-        DELETED_LINES if diff.deleted else len(lines) if whole else CREATED_LINES if diff.created else MAX_DIFF_LINES
+        len(lines) if whole else DELETED_LINES if diff.deleted else CREATED_LINES if diff.created else MAX_DIFF_LINES
     )
     shown = lines[: limit if len(lines) > limit + 1 else len(lines)]
     number = max((len(str(line.number)) for line in shown if line.number), default=1)
