@@ -3,10 +3,9 @@
 A model of a few billion parameters rarely keeps to a protocol of calls. A server that constrains decoding
 (llama.cpp, Ollama, vLLM, SGLang, LM Studio) lets it write nothing else; `GuidedClient` wraps the client of one.
 A step is a short thought, then one tool with its arguments, or the answer. Which steps are possible follows from the
-history: no answer before the model has looked at anything, nor before it has changed anything if the user asked for
-that, none directly after a change that nothing has checked or that a checker rejects, no change if the user asked for
-none, no edit of a file that it has not seen, and no step twice. The history itself has calls and text as always, so a
-session can change to another model and back.
+history: no answer before the model has looked at anything, none directly after a change that nothing has checked, no
+change if the user asked for none, no edit of a file that it has not seen, and no step twice. The history itself has
+calls and text as always, so a session can change to another model and back.
 """
 
 from __future__ import annotations
@@ -53,15 +52,6 @@ _ASKS_FOR_NO_CHANGE = (
     r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modify|touch|writ)\w* "
     r"(?:any(?:thing)?\b|(?:the |a )?(?:files?|code)\b)|\bno (?:changes|edits)\b|\bread[- ]only\b"
 )
-_ASKS_FOR_A_CHANGE = (
-    r"(?im)(?:^\W*|[.:,;]\s+|\b(?:and|then|please|must|should)\s+)(?:set|change|create|write|add|fix|repair|rename|remove"
-    r"|delete|update|replace|move|implement|commit)\b(?! nothing)"
-)
-# If a change is wanted: steps without one after which the model can only change something or run a command, and after
-# which it may answer.
-_MAX_LOOKS, _MAX_UNCHANGED_STEPS = 3, 8
-# What a result says of an edit that a checker rejects.
-_REJECTED = "[diagnostics: "
 _ASKS_FOR_A_NUMBER = (
     r"(?i)\b(?:how (?:many|much)|(?:what|which) number|calculate|coun(?:t|ting)|sum|total|average|mean|percentage?"
     r"|largest|longest)\b"
@@ -176,33 +166,10 @@ def possible_steps(request: Request) -> list[str]:
     if (repeated := _repeated(done)) and len(names) > 1:
         names = [name for name in names if name != repeated]
     may_end = bool(done) and not _is_unchecked(done) and request.tool_choice != "required"
-    idle = re.search(_ASKS_FOR_A_CHANGE, asked) and not _has_changed(done) and len(done) <= _MAX_UNCHANGED_STEPS
-    if (idle and len(done) >= _MAX_LOOKS and seen_files(request.messages)) or _is_rejected(done):
-        names = [name for name in names if tool_traits(name).changes_files or (idle and _runs(name))] or names
-    may_end = may_end and not idle
-    runs = any(map(_runs, names))
+    runs = any(tool_traits(name).command_argument for name in names)
     if may_end and runs and len(done) <= _MAX_UNCALCULATED_STEPS and re.search(_ASKS_FOR_A_NUMBER, asked):
-        may_end = any(_runs(each.call.name) for each in done)
+        may_end = any(tool_traits(each.call.name).command_argument for each in done)
     return [*names, ANSWER] if may_end else names
-
-
-def _runs(name: str) -> bool:
-    return bool(tool_traits(name).command_argument)
-
-
-def _has_changed(done: Sequence[_Done]) -> bool:
-    """Return True if something was changed, or a command ran, which may change anything."""
-    good = [each.call.name for each in done if each.result is not None and not each.result.is_error]
-    return any(tool_traits(name).changes_files or _runs(name) for name in good)
-
-
-def _is_rejected(done: Sequence[_Done]) -> bool:
-    """Return True if a checker has found new problems in the last change; for a few changes only."""
-    changes = [each for each in done if tool_traits(each.call.name).changes_files]
-    if not changes or done[-1] is not changes[-1] or len(changes) > _MAX_LOOKS:
-        return False
-    result = done[-1].result
-    return result is not None and _REJECTED in result.text
 
 
 def _edits(name: str) -> bool:
