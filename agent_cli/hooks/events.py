@@ -324,7 +324,7 @@ def stop_failure(kind: str, message: str, answer: str) -> dict[str, Any]:
     return {"error": _FAILURES.get(kind, kind), "error_details": message, "last_assistant_message": answer}
 
 
-@hook_event("CwdChanged", "a command changed the working directory", "/work", "/work/src")
+@hook_event("CwdChanged", "a command changed the working directory", "/home/me/app", "/home/me/app/src")
 def cwd_changed(before: str, now: str) -> dict[str, Any]:
     return {"old_cwd": before, "new_cwd": now}
 
@@ -343,7 +343,7 @@ def config_change(source: str) -> dict[str, Any]:
 @hook_event(
     "InstructionsLoaded",
     "a memory file is read",
-    "/work/CLAUDE.md",
+    "/home/me/app/CLAUDE.md",
     "Project",
     matched="load_reason",
     subjects=("session_start", "include"),

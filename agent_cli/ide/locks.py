@@ -1,7 +1,7 @@
 """The lock files of editors: which editors run here, and which of them a session may trust.
 
 An editor that serves Claude Code's IDE protocol writes `~/.claude/ide/PORT.lock`, with its process, its folders and a
-token. What a lock says is believed only if the file, the process and the port all belong to this user: whoever answers
+token. What a lock says is believed only if the file, the process and the port all belong to this user: the program
 at that port may approve changes and sends text to the model.
 """
 

@@ -31,7 +31,7 @@ WITHOUT_EFFECT = "lspServers"
 @pytest.fixture(params=MARKETS)
 def opened(request: pytest.FixtureRequest, work: Path) -> tuple[PluginStore, Marketplace]:
     if not Path(FOLDER, request.param).is_dir():
-        pytest.skip("it could not be fetched")
+        pytest.skip("NOT TESTED: it could not be fetched")
     store = PluginStore(work.parent / "home")
     return store, add_marketplace(store, str(Path(FOLDER, request.param)), work, os.environ)
 

@@ -99,7 +99,7 @@ class ViewWatch:
 class SessionView(SessionEntries):
     """A session as its events tell it.
 
-    watch: notes what changes. prefix: of the entries' keys. effort: how hard the model is told to think.
+    watch: notes what changes. prefix: of the entries' keys. effort: how much the model thinks.
     """
 
     def __init__(self, agent: str = "", watch: ViewWatch | None = None, prefix: str = "") -> None:

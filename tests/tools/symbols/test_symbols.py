@@ -46,7 +46,7 @@ GO = "package a\n\nfunc load() {} // load\nfunc other() { load() }\n"
 
 @pytest.fixture
 def go(bench: SymbolBench, checkers: CheckerFolder) -> Callable[[str], SymbolBench]:
-    """A Go project, for the server that behaves as it is told to."""
+    """A Go project, for a server that behaves in a given way."""
 
     def with_server(mode: str) -> SymbolBench:
         checkers.add_server("gopls", mode, symbol_server)

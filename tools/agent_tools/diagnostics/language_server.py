@@ -168,7 +168,7 @@ _MAX_BUSY_TOKENS = 2_000
 _RETRY_CODES = (-32801, -32802)
 # For so long after its start, an empty answer may only mean that the server has not begun to index the project.
 SETTLE_SECONDS = 2.0
-# Files whose changes are told to a server before a question.
+# Files whose changes a server learns of before a question.
 _MAX_WATCHED_FILES = 20_000
 _CAPABILITIES = {
     "general": {"positionEncodings": ["utf-32", "utf-16"]},
@@ -259,7 +259,7 @@ class LanguageServer(Source):
     def ask(self, path: Path, text: str, question: Callable[[], ServerQuestion], files: Iterable[Path]) -> Any:
         """Return the answer to a question about a document with this text, once the project is indexed.
 
-        question: made once the encoding is known. files: of the project, of which the server is told what has changed.
+        question: made once the encoding is known. files: of the project, whose changes the server learns first.
         Raises NoAnswerError, CheckFailedError, ServerNotStartedError.
         """
         with self._running():

@@ -7,6 +7,7 @@ by ToolSearch.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -104,9 +105,9 @@ class PlaceTool(ServerTool[PlaceArgs]):
     parallel_safe = True
     what: ClassVar[str]
 
+    @abstractmethod
     def question(self, position: dict[str, int]) -> ServerQuestion:
         """Return the question about the symbol at a position."""
-        raise NotImplementedError
 
     def run(self, args: PlaceArgs, ctx: ToolContext) -> ToolResult:
         began = time.time()
