@@ -2,7 +2,8 @@
 
 An editor that serves Claude Code's IDE protocol writes `~/.claude/ide/PORT.lock`, with its process, its folders and a
 token. What a lock says is believed only if the file, the process and the port all belong to this user: the program
-at that port may approve changes and sends text to the model.
+at that port may approve changes and sends text to the model. The owner of a port can be found out on Linux only; on
+other systems that check is left out.
 """
 
 from __future__ import annotations
