@@ -16,13 +16,21 @@ from tests.support.scripts import script
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="NOT TESTED: there is no tmux")
 
 LINES = 1_000
-SIZES = [(80, 24), (120, 35), (45, 12), (100, 30), (60, 20), (110, 14), (52, 33), (90, 25)]
+# What is below the text has room in each of them.
+SIZES = [(80, 24), (120, 35), (45, 18), (100, 30), (60, 20), (110, 14), (52, 33), (90, 25)]
 
 
 def numbered(count: int) -> list[str]:
     """Lines with wide characters, marks that combine, and more columns than the window has."""
     more = ["plain", "宽字符" * 6, "👍🏽 ok 👨‍👩‍👧", "x" * 190, "Ünïcödé é à"]
     return [f"<{n:04}> {more[n % len(more)]} </{n:04}>" for n in range(count)]
+
+
+def not_once(text: str, count: int) -> list[str]:
+    """The numbered lines that are missing or there twice, with what stands around them."""
+    begun = Counter(re.findall(r"<(\d{4})>", text))
+    wrong = [f"{n:04}" for n in range(count) if begun[f"{n:04}"] != 1]
+    return [part for n in wrong for part in (f"{n}: {begun[n]}", *re.findall(rf".{{,200}}<{n}>.{{,200}}", text, re.S))]
 
 
 def wait_for_line(tmux: Tmux, number: int) -> None:
@@ -47,17 +55,35 @@ def test_a_thousand_lines_are_all_there_once(work: Path, resizes: bool) -> None:
         tmux.type("a draft that stays")
         for number, size in enumerate(SIZES if resizes else ()):
             wait_for_line(tmux, (number + 1) * 100)
-            tmux.resize(*size)
+            tmux.resize_at_rest(*size)
         tmux.wait("That is all.")
         tmux.wait("✓")
         history = tmux.history()
         assert "a draft that stays" in "\n".join(history[-40:])
     whole = [line.strip() for line in history if "</" in line]
-    begun = Counter(re.findall(r"<(\d{4})>", "\n".join(history)))
-    assert [n for n in range(LINES) if begun[f"{n:04}"] != 1] == []
+    assert not_once("\n".join(history), LINES) == []
     numbers = [int(match[1]) for line in whole if (match := re.match(r"<(\d{4})>", line))]
     assert numbers == sorted(numbers)
     # A line of code that is wider than the window is wrapped at a space.
     joined = re.sub(r"\s+(?!<\d)", " ", "\n".join(line.strip() for line in history))
     torn = [n for n in range(LINES) if not re.search(rf"<{n:04}> [^<]*</{n:04}>", joined)]
     assert torn == []
+
+
+def test_nothing_is_lost_or_doubled_while_the_window_is_dragged(work: Path) -> None:
+    """tmux tells the program of the sizes up to 250 ms late while they change quickly."""
+    text = "```\n" + "\n".join(numbered(LINES // 2)) + "\n```\n\nThat is all.\n"
+    model = script(work / "s.toml", [{"text": text, "pause": 0.002}])
+    with Tmux(["--model", model], work) as tmux:
+        tmux.wait("/help lists")
+        tmux.type("go")
+        tmux.keys("Enter")
+        wait_for_line(tmux, 10)
+        for number in range(3):
+            tmux.resize_at_rest(100 - number, 30)
+            for columns in (*range(100, 40, -6), *range(40, 100, 6)):
+                tmux.resize(columns, 30)
+            wait_for_line(tmux, 50 * (number + 1))
+        tmux.wait("✓")
+        history = "\n".join(tmux.history())
+    assert not_once(history, LINES // 2) == []

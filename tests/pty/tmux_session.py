@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -62,6 +63,24 @@ class Tmux:
 
     def resize(self, columns: int, rows: int) -> None:
         self._run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def resize_at_rest(self, columns: int, rows: int) -> None:
+        """Resize while the program is stopped and all that it writes is drawn: a frame on its way would be torn."""
+        shell = self._run("display-message", "-p", "#{pane_pid}").stdout.strip()
+        (program,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        end, whole = time.monotonic() + PATIENCE, False
+        while not whole:
+            assert time.monotonic() < end, self.screen()
+            os.kill(int(program), signal.SIGSTOP)
+            before = ""
+            while (drawn := self.screen().rstrip()) != before:
+                before = drawn
+                time.sleep(0.02)
+            # The status line is the last row of a frame.
+            whole = drawn.rpartition("\n")[2].startswith("asks before changes")
+            if whole:
+                self.resize(columns, rows)
+            os.kill(int(program), signal.SIGCONT)
 
     def history(self) -> list[str]:
         """All lines since the start, those that the terminal has wrapped joined."""

@@ -35,7 +35,7 @@ from agent_cli.shells.terminal.app.layout import (
     panel_rows,
     style_of,
 )
-from agent_cli.shells.terminal.app.output import AtomicOutput, BackgroundQuestion, InlineApp
+from agent_cli.shells.terminal.app.output import SETTLE_SECONDS, AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.shells.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.shells.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.shells.terminal.app.view_screen import view_screen
@@ -239,11 +239,14 @@ class TerminalApp:
         if lines and (wait := self._background.wait) and self.app.loop is not None:
             lines, self._lines = [], lines
             self.app.loop.call_later(wait, self.draw_soon)
-        extra, self._extra = self._extra, ""
-        if lines or extra:
-            self.app.commit([self._finished_row(line) for line in lines], extra)
-        else:
+        if not lines and not self._extra:
             self.app.redraw()
+        elif self.app.commit((self._finished_row(line) for line in lines), self._extra):
+            self._extra = ""
+        else:
+            self._lines = [*lines, *self._lines]
+            if self.app.loop is not None:
+                self.app.loop.call_later(SETTLE_SECONDS, self.draw_soon)
 
     def _finished_row(self, line: str) -> str:
         """Return a finished row as the terminal gets it."""

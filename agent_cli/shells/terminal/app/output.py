@@ -1,7 +1,8 @@
 """The screen below prompt-toolkit: an inline application whose every frame is one write.
 
 Private parts of prompt-toolkit are used only in this file: `_redraw`, `_on_resize`, `_handle_exception`,
-`_is_running`, `_running_in_terminal`, the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`.
+`_is_running`, `_running_in_terminal`, the output's `_cursor_visible`, the renderer's `_last_screen`, `_cursor_pos` and
+`_bracketed_paste_enabled`, and the copy of its state with which a frame that was not written is forgotten.
 
 The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
 answer; keys never wait. A late answer is ignored, but never mistaken for keys.
@@ -12,8 +13,9 @@ from __future__ import annotations
 import errno
 import os
 import select
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -100,6 +102,11 @@ class AtomicOutput(Vt100_Output):
             self._keep_paste = before
             self.flush()
 
+    def forget(self) -> None:
+        """Drop what the frame has collected."""
+        self._buffer = []
+        self._cursor_visible = None
+
     def flush(self) -> None:
         if self._depth or not self._buffer:
             return
@@ -145,14 +152,26 @@ def terminal_size(number: int = 1) -> Size:
     return Size(rows=rows or 24, columns=columns or 80)
 
 
+# While a window is dragged, tmux tells of its first size at once and of the next ones up to 250 ms later. A frame for
+# another width than the window has would tear or lose what stands above it.
+SETTLE_SECONDS = 0.3
+
+
 class InlineApp(Application[None]):
-    """A prompt-toolkit application below the scrollback that can write lines above itself."""
+    """A prompt-toolkit application below the scrollback that can write lines above itself.
+
+    After the window has changed, nothing is drawn for SETTLE_SECONDS.
+    """
 
     def __init__(self, output: AtomicOutput, reader: KeyReader, *, reflow: bool, **more: Any) -> None:
         self.reader = reader
         self._timeout = _SEQUENCE_TIMEOUT
         self._reflow = reflow
+        # The size of the last frame, the last one that was seen, and when that one counts as final.
         self._drawn: Size | None = None
+        self._seen: Size | None = None
+        self._settled_at = 0.0
+        self._settle_planned = False
         self.frame_number = 0
         self.screen = output
         super().__init__(full_screen=False, erase_when_done=True, output=output, input=reader, **more)
@@ -181,19 +200,37 @@ class InlineApp(Application[None]):
         """True while another program, such as an editor, has the terminal, or after the application has ended."""
         return self._running_in_terminal or not self._is_running
 
-    def commit(self, lines: Sequence[str], extra: str = "") -> None:
-        """Write finished lines above the live region and redraw it below them.
+    @property
+    def settling(self) -> bool:
+        """True while the window changes: nothing may be drawn then."""
+        size, now = self.screen.get_size(), time.monotonic()
+        if size != self._seen:
+            self._settled_at = now + SETTLE_SECONDS if self._seen is not None else 0.0
+            self._seen = size
+        waits = now < self._settled_at
+        if waits and not self._settle_planned and self.loop is not None:
+            self._settle_planned = True
+            self.loop.call_later(self._settled_at - now, self._after_change)
+        return waits
+
+    def _after_change(self) -> None:
+        self._settle_planned = False
+        self._on_resize()
+
+    def commit(self, lines: Iterable[str], extra: str = "") -> bool:
+        """Write finished lines above the live region and redraw it below them; return False if that has to wait.
 
         extra: sequences without width, such as the bell.
         """
-        if self.away:
-            return
-        if self._drawn is not None and self.screen.get_size() != self._drawn:
-            self._on_resize()
-        with self._frame_keeping_paste():
+        if self.away or self.settling:
+            return False
+
+        def paint() -> None:
             self.renderer.erase()
             self.screen.write_raw("".join(f"{line}\x1b[0m\r\n" for line in lines) + extra)
-            super()._redraw()
+            super(InlineApp, self)._redraw()
+
+        return self._write_frame(paint)
 
     def patch(self, rows: Mapping[int, str]) -> None:
         """Write over the beginning of rows of the live region, without drawing it: {row: text with SGR sequences}.
@@ -201,7 +238,7 @@ class InlineApp(Application[None]):
         Much cheaper than a frame, for a moving marker.
         """
         cursor, size = self.renderer._cursor_pos, self.screen.get_size()
-        if self.away or size != self._drawn or self.renderer._last_screen is None or not rows:
+        if self.away or self.settling or self.renderer._last_screen is None or not rows:
             return
         with self.screen.frame():
             for row, text in rows.items():
@@ -219,19 +256,30 @@ class InlineApp(Application[None]):
             with self.screen.frame():
                 super()._redraw(render_as_done)
             return
-        if self._drawn is not None and size != self._drawn and not self.away:
-            self._on_resize()
-            return
-        with self._frame_keeping_paste():
+
+        def paint() -> None:
             if self._is_too_tall(size):
                 self.renderer.erase()
-            super()._redraw()
-        self._drawn = size
+            super(InlineApp, self)._redraw()
 
-    def _frame_keeping_paste(self) -> AbstractContextManager[None]:
-        """Open a frame in which a reset of the renderer does not toggle bracketed paste."""
+        if not self.settling:
+            self._write_frame(paint)
+
+    def _write_frame(self, paint: Callable[[], None]) -> bool:
+        """Write what paint draws as one frame, in which a reset of the renderer does not toggle bracketed paste.
+
+        Return False, with nothing written, if the window changed meanwhile.
+        """
         self.frame_number += 1
-        return self.screen.frame(keep_paste=self.renderer._bracketed_paste_enabled)
+        size, shown = self.screen.get_size(), vars(self.renderer).copy()
+        with self.screen.frame(keep_paste=self.renderer._bracketed_paste_enabled):
+            paint()
+            if not self.away and self.settling:
+                self.screen.forget()
+                vars(self.renderer).update(shown)
+                return False
+        self._drawn = size
+        return True
 
     def _is_too_tall(self, size: Size) -> bool:
         """Return True if the live region has to shrink; the renderer never does that itself."""
@@ -243,11 +291,12 @@ class InlineApp(Application[None]):
 
     def _on_resize(self) -> None:
         """Erase the live region as the terminal shows it after a resize, and draw it for the new size."""
-        if self.away:
+        if self.away or self.settling:
             return
-        size, before = self.screen.get_size(), self._drawn
-        self._drawn = size
-        with self._frame_keeping_paste():
+        before = self._drawn
+
+        def paint() -> None:
+            size = self.screen.get_size()
             up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
             self.screen.write_raw("\r")
             self.screen.cursor_up(min(up, size.rows - 1))
@@ -255,7 +304,9 @@ class InlineApp(Application[None]):
             self.screen.reset_attributes()
             self.screen.enable_autowrap()
             self.renderer.reset()
-            super()._redraw()
+            super(InlineApp, self)._redraw()
+
+        self._write_frame(paint)
 
     def _handle_exception(self, loop: Any, context: dict[str, Any]) -> None:
         """End the application on an error in a callback; the caller of `run` reports it."""
