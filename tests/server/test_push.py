@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from agent_cli.extras.server import web_push
+from agent_cli.extras.server.push_service import PushStore, PushSubscription
 from tests.support.program import agent
 from tests.support.push_service import Browser, PushServer
 from tests.support.scripts import bash, call
@@ -154,3 +156,19 @@ def test_a_browser_that_is_gone_is_forgotten_and_a_busy_service_asked_again(work
         assert busy.endpoint in stored.read_text() and gone.endpoint not in stored.read_text()
         server.post("/v1/push", {"endpoint": busy.endpoint, "on": False})
         assert not server.get("/v1/push")["subscribed"]
+
+
+def test_devices_that_subscribe_at_once_are_all_kept_and_share_a_key(tmp_path: Path) -> None:
+    store, keys = PushStore(tmp_path), list[str]()
+
+    def subscribe(number: int) -> None:
+        keys.append(store.key())
+        store.add(PushSubscription("t", f"https://push.example/{number}", "r", "s", "now"))
+
+    threads = [threading.Thread(target=subscribe, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(keys)) == 1
+    assert len(store.read().subscriptions) == 12

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import secrets
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -64,6 +65,8 @@ class PushStore:
 
     def __init__(self, state: Path) -> None:
         self._path = state / "serve" / "push.json"
+        # Requests and deliveries run on threads.
+        self._guard = threading.Lock()
 
     def read(self) -> PushState:
         """Return what is stored. Raises UsageError."""
@@ -77,23 +80,27 @@ class PushStore:
 
     def key(self) -> str:
         """Return the server's key, which is made when it is first asked for. Raises UsageError."""
-        state = self.read()
-        if not state.key:
-            state = state.replace(key=web_push.new_key())
-            self._write(state)
-        return state.key
+        with self._guard:
+            state = self.read()
+            if not state.key:
+                state = state.replace(key=web_push.new_key())
+                self._write(state)
+            return state.key
 
     def add(self, made: PushSubscription) -> None:
         """Store a subscription instead of any other with its endpoint. Raises UsageError."""
-        kept = [one for one in self.read().subscriptions if one.endpoint != made.endpoint]
-        self._write(self.read().replace(subscriptions=(*kept[1 - _MAX_SUBSCRIPTIONS :], made)))
+        with self._guard:
+            state = self.read()
+            kept = [one for one in state.subscriptions if one.endpoint != made.endpoint]
+            self._write(state.replace(subscriptions=(*kept[1 - _MAX_SUBSCRIPTIONS :], made)))
 
     def remove(self, endpoint: str) -> None:
         """Forget a subscription. Raises UsageError."""
-        state = self.read()
-        left = tuple(one for one in state.subscriptions if one.endpoint != endpoint)
-        if left != state.subscriptions:
-            self._write(state.replace(subscriptions=left))
+        with self._guard:
+            state = self.read()
+            left = tuple(one for one in state.subscriptions if one.endpoint != endpoint)
+            if left != state.subscriptions:
+                self._write(state.replace(subscriptions=left))
 
     def _write(self, state: PushState) -> None:
         try:
