@@ -19,7 +19,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.mcp.catalog import data_fingerprint
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import LoginStore, login_message
-from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -104,15 +104,16 @@ class Approvals:
         return self._store(self._key(found), None) if self.knows(found) else ""
 
     def _store(self, key: str, entry: ApprovedServer | None) -> str:
-        # Other processes write to the same file: merge with their changes.
-        self._known = self._read()
-        if entry is None:
-            self._entries.pop(key, None)
-        else:
-            self._entries[key] = entry
-        data = {"version": VERSION, "servers": {k: to_json(e) for k, e in sorted(self._entries.items())}}
         try:
-            write_atomic(self.path, json.dumps(data, indent=1).encode("ascii"))
+            with changing(self.path):
+                # Other processes write to the same file: merge with their changes.
+                self._known = self._read()
+                if entry is None:
+                    self._entries.pop(key, None)
+                else:
+                    self._entries[key] = entry
+                data = {"version": VERSION, "servers": {k: to_json(e) for k, e in sorted(self._entries.items())}}
+                write_atomic(self.path, json.dumps(data, indent=1).encode("ascii"))
         except OSError as error:
             return f"it cannot be saved: {error.strerror or error}"
         return ""

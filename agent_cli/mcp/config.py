@@ -11,7 +11,8 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from agent_cli.kernel.user_text import begins_json_object, decode_user_text
 from agent_cli.mcp.credentials import oauth_problem
 from agent_tools.fs.own_files import write_own
 from agent_tools.fs.protected_names import has_leftover
-from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.safe_files import changing, read_regular
 from agent_tools.record import DecodeError, Value
 from agent_tools.text import one_line, shorten
 
@@ -270,6 +271,11 @@ def server_data(server: McpServer) -> dict[str, Any]:
 
 def change_json(path: Path, name: str, server: McpServer | None) -> None:
     """Add a server to a file {"mcpServers": {...}}, or remove it if None. Raises McpEditError."""
+    with _changing(path):
+        _change_json(path, name, server)
+
+
+def _change_json(path: Path, name: str, server: McpServer | None) -> None:
     try:
         text = decode_user_text(read_regular(path, MAX_BYTES, path.parent))
         data = decode_json(text, path.name)
@@ -286,11 +292,25 @@ def change_json(path: Path, name: str, server: McpServer | None) -> None:
 
 def change_toml(path: Path, name: str, server: McpServer | None) -> None:
     """Add [mcp.servers.NAME] to a settings file, or remove it if None. Raises McpEditError."""
+    # Edit the target of a symbolic link in place.
+    path = Path(os.path.realpath(path))
+    with _changing(path):
+        _change_toml(path, name, server)
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[None]:
+    try:
+        with changing(path):
+            yield
+    except OSError as error:
+        raise McpEditError(f"{path}: {error.strerror or error}") from None
+
+
+def _change_toml(path: Path, name: str, server: McpServer | None) -> None:
     import tomlkit  # 40 ms, only for a change
     from tomlkit.exceptions import TOMLKitError
 
-    # Edit the target of a symbolic link in place.
-    path = Path(os.path.realpath(path))
     try:
         text = decode_user_text(read_regular(path, MAX_BYTES))
     except FileNotFoundError:
@@ -323,8 +343,5 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path) -> 
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Replace the file atomically, preserving its mode. Raises McpEditError."""
-    try:
-        write_own(path, text.encode(), mode, keep=True)
-    except OSError as error:
-        raise McpEditError(f"{path}: {error.strerror or error}") from None
+    """Replace the file atomically, preserving its mode. Raises OSError."""
+    write_own(path, text.encode(), mode, keep=True)

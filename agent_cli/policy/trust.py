@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,14 @@ from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_cli.policy.git_inspection import inspect_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_leftover
-from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_atomic
+from agent_tools.fs.safe_files import (
+    NotRegularFileError,
+    changing,
+    read_regular,
+    read_start,
+    resolve_inside,
+    write_atomic,
+)
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.sandbox.conditions import ChangingSettingsError
@@ -330,6 +338,9 @@ class TrustStore:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
+        self._read()
+
+    def _read(self) -> None:
         self.problem = ""
         self.agreed: dict[str, TrustRecord] = {}
         self.declined: dict[str, TrustRecord] = {}
@@ -349,14 +360,14 @@ class TrustStore:
 
     def remember(self, root: Path, files: Mapping[str, str]) -> None:
         """Trust `root` as it is. Raises OSError if that cannot be saved."""
-        self.agreed[str(root)] = _record(files)
-        self.declined.pop(str(root), None)
-        self._write()
+        with self._changing():
+            self.agreed[str(root)] = _record(files)
+            self.declined.pop(str(root), None)
 
     def decline(self, root: Path, files: Mapping[str, str]) -> None:
         """Remember that the user does not trust `root` as it is. Raises OSError if that cannot be saved."""
-        self.declined[str(root)] = _record(files)
-        self._write()
+        with self._changing():
+            self.declined[str(root)] = _record(files)
 
     def is_declined(self, root: Path, files: Mapping[str, str]) -> bool:
         """Return True if the user declined to trust `root` with exactly these files."""
@@ -365,15 +376,22 @@ class TrustStore:
 
     def forget(self, root: Path) -> bool:
         """Revoke trust; return True if there was any. Raises OSError if that cannot be saved."""
-        if self.agreed.pop(str(root), None) is None:
+        self._read()
+        if str(root) not in self.agreed:
             return False
-        self._write()
+        with self._changing():
+            self.agreed.pop(str(root), None)
         return True
 
-    def _write(self) -> None:
-        found = {"version": VERSION, "trusted": _entries(self.agreed), "declined": _entries(self.declined)}
-        write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
-        self.problem = ""
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Read the file again, as others may have changed it, and write it after the block. Raises OSError."""
+        with changing(self.path):
+            self._read()
+            yield
+            found = {"version": VERSION, "trusted": _entries(self.agreed), "declined": _entries(self.declined)}
+            write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
+            self.problem = ""
 
 
 def evaluate_trust(

@@ -289,9 +289,10 @@ def disable_plugin(name: Name) -> int:
 def _switch(name: str, *, on: bool) -> int:
     _, store = _open_store()
     name = _plugin_name(store, name)
-    store.plugins[name] = store.plugins[name].replace(enabled=on)
     try:
-        store.save()
+        with store.changing():
+            name = _plugin_name(store, name)
+            store.plugins[name] = store.plugins[name].replace(enabled=on)
     except OSError as error:
         raise UsageError(_as_sentence(error)) from None
     echo(f"{name} is {'on' if on else 'off'} from the next session on.")

@@ -18,7 +18,8 @@ import json
 import re
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +29,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_cli import UsageError
-from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -58,7 +59,7 @@ class AccessTokenStore:
 
     def __init__(self, state: Path) -> None:
         self.path = state / "serve" / "tokens.json"
-        self._known: tuple[tuple[int, int], tuple[AccessToken, ...]] = ((-1, -1), ())
+        self._known: tuple[tuple[int, ...], tuple[AccessToken, ...]] = ((), ())
 
     def all(self) -> tuple[AccessToken, ...]:
         """Return the tokens. Raises UsageError if the file cannot be read."""
@@ -68,7 +69,7 @@ class AccessTokenStore:
             return ()
         except OSError as error:
             raise UsageError(f"The tokens cannot be read: {error.strerror or error}.") from None
-        mark = stat.st_mtime_ns, stat.st_size
+        mark = stat.st_ino, stat.st_mtime_ns, stat.st_size
         if mark != self._known[0]:
             try:
                 found: tuple[AccessToken, ...] = from_json(
@@ -85,21 +86,23 @@ class AccessTokenStore:
             raise UsageError(f"{role} is not a role; the roles are: {', '.join(ROLES)}.")
         if not _NAME.fullmatch(name):
             raise UsageError("A token's name has letters, digits, spaces and . _ @ -, 40 at most.")
-        tokens = self.all()
-        if any(token.name == name for token in tokens):
-            raise UsageError(f"There is a token named {name} already: agent serve token revoke {name}")
         secret = secrets.token_urlsafe(32)
-        self._write((*tokens, AccessToken(name, next(r for r in ROLES if r == role), _digest(secret), utc_stamp())))
+        with self._changing():
+            tokens = self.all()
+            if any(token.name == name for token in tokens):
+                raise UsageError(f"There is a token named {name} already: agent serve token revoke {name}")
+            self._write((*tokens, AccessToken(name, next(r for r in ROLES if r == role), _digest(secret), utc_stamp())))
         return secret
 
     def revoke(self, name: str) -> None:
         """Remove a token. Raises UsageError."""
-        tokens = self.all()
-        left = tuple(token for token in tokens if token.name != name)
-        if left == tokens:
-            known = ", ".join(token.name for token in tokens) or "none"
-            raise UsageError(f"There is no token named {name}; there are: {known}.")
-        self._write(left)
+        with self._changing():
+            tokens = self.all()
+            left = tuple(token for token in tokens if token.name != name)
+            if left == tokens:
+                known = ", ".join(token.name for token in tokens) or "none"
+                raise UsageError(f"There is no token named {name}; there are: {known}.")
+            self._write(left)
 
     def find(self, secret: str) -> AccessToken | None:
         """Return the token with this secret, in a time that does not depend on it; None if there is none.
@@ -119,12 +122,16 @@ class AccessTokenStore:
         except UsageError:
             return False
 
-    def _write(self, tokens: tuple[AccessToken, ...]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
         try:
-            private_folder(self.path.parent)
-            write_atomic(self.path, json.dumps(to_json(tokens), indent=1).encode("ascii"))
+            with changing(self.path):
+                yield
         except OSError as error:
             raise UsageError(f"The tokens cannot be written: {error.strerror or error}.") from None
+
+    def _write(self, tokens: tuple[AccessToken, ...]) -> None:
+        write_atomic(self.path, json.dumps(to_json(tokens), indent=1).encode("ascii"))
 
 
 def _digest(secret: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_cli import UsageError
 from agent_cli.extras.server.guard import AccessTokenStore, Role
-from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, read_regular, write_atomic
 
 CODE_SECONDS = 600.0
 # Wrong codes after which the right one is void.
@@ -34,21 +34,26 @@ class Pairing:
 
     def redeem(self, code: str, device: str) -> tuple[str, str] | None:
         """Return the name and the secret of a new token for the code, which is then void; None for a wrong code."""
+        with changing(self._path):
+            role = self._take(code)
+        if not role:
+            return None
+        name = self._free_name(device)
+        return name, self._tokens.add(name, role)
+
+    def _take(self, code: str) -> str:
+        """Return the role of the right code, which is then void; "" for a wrong one."""
         try:
             found = json.loads(read_regular(self._path, 1 << 12))
             right = compare_digest(str(found["digest"]), _digest(code)) and time.time() < float(found["expires"])
             wrong, role = int(found["wrong"]) + 1, str(found["role"])
         except (OSError, ValueError, LookupError, TypeError):
-            return None
-        if not right:
-            if wrong >= _MAX_WRONG:
-                self._path.unlink(missing_ok=True)
-            else:
-                self._write(found | {"wrong": wrong})
-            return None
-        self._path.unlink()
-        name = self._free_name(device)
-        return name, self._tokens.add(name, role)
+            return ""
+        if right or wrong >= _MAX_WRONG:
+            self._path.unlink()
+        else:
+            self._write(found | {"wrong": wrong})
+        return role if right else ""
 
     def _free_name(self, device: str) -> str:
         wanted = _NOT_IN_A_NAME.sub(" ", device).strip(" ._-")[:30] or "phone"
@@ -57,7 +62,6 @@ class Pairing:
 
     def _write(self, fields: dict[str, object]) -> None:
         try:
-            private_folder(self._path.parent)
             write_atomic(self._path, json.dumps(fields).encode("ascii"))
         except OSError as error:
             raise UsageError(f"The pairing code cannot be stored: {error.strerror or error}.") from None

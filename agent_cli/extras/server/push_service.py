@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import secrets
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from agent_cli.extras.server.questions import form_lines
 from agent_cli.extras.server.schemas import PushBody
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import Url, split_url
 from agent_tools.net.web_client import PrivateAddressGuard, WebClient, WebLimits
@@ -65,8 +64,6 @@ class PushStore:
 
     def __init__(self, state: Path) -> None:
         self._path = state / "serve" / "push.json"
-        # Requests and deliveries run on threads.
-        self._guard = threading.Lock()
 
     def read(self) -> PushState:
         """Return what is stored. Raises UsageError."""
@@ -80,7 +77,7 @@ class PushStore:
 
     def key(self) -> str:
         """Return the server's key, which is made when it is first asked for. Raises UsageError."""
-        with self._guard:
+        with changing(self._path):
             state = self.read()
             if not state.key:
                 state = state.replace(key=web_push.new_key())
@@ -89,14 +86,14 @@ class PushStore:
 
     def add(self, made: PushSubscription) -> None:
         """Store a subscription instead of any other with its endpoint. Raises UsageError."""
-        with self._guard:
+        with changing(self._path):
             state = self.read()
             kept = [one for one in state.subscriptions if one.endpoint != made.endpoint]
             self._write(state.replace(subscriptions=(*kept[1 - _MAX_SUBSCRIPTIONS :], made)))
 
     def remove(self, endpoint: str) -> None:
         """Forget a subscription. Raises UsageError."""
-        with self._guard:
+        with changing(self._path):
             state = self.read()
             left = tuple(one for one in state.subscriptions if one.endpoint != endpoint)
             if left != state.subscriptions:
@@ -104,7 +101,6 @@ class PushStore:
 
     def _write(self, state: PushState) -> None:
         try:
-            private_folder(self._path.parent)
             write_atomic(self._path, json.dumps(to_json(state), indent=1).encode("ascii"))
         except OSError as error:
             raise UsageError(f"The push subscriptions cannot be written: {error.strerror or error}.") from None

@@ -21,7 +21,7 @@ from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.registry import PROVIDERS
 from agent_cli.models.steering import BASE_URL, Steering, steering_of
 from agent_cli.policy.trust import MAX_STORE_BYTES, check_owner
-from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -42,6 +42,9 @@ class AddressStore:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
+        self._read()
+
+    def _read(self) -> None:
         self.problem = ""
         self._answers: dict[str, dict[str, AddressAnswer]] = {}
         try:
@@ -64,11 +67,13 @@ class AddressStore:
     def remember(self, root: Path, address: ProjectAddress, use: bool) -> None:
         """Store an answer. Raises OSError if that cannot be saved."""
         answer = AddressAnswer(_digest(address, root), use, utc_stamp())
-        self._answers.setdefault(str(root), {})[address.name] = answer
-        plain: dict[str, Any] = {
-            root: {name: to_json(answer) for name, answer in found.items()} for root, found in self._answers.items()
-        }
-        write_atomic(self._path, json.dumps(plain, indent=1).encode("ascii"))
+        with changing(self._path):
+            self._read()
+            self._answers.setdefault(str(root), {})[address.name] = answer
+            plain: dict[str, Any] = {
+                root: {name: to_json(answer) for name, answer in found.items()} for root, found in self._answers.items()
+            }
+            write_atomic(self._path, json.dumps(plain, indent=1).encode("ascii"))
 
 
 def _digest(address: ProjectAddress, root: Path) -> str:

@@ -22,7 +22,7 @@ from agent_cli.kernel.user_text import begins_json_object, decode_user_text
 from agent_cli.policy.git_inspection import git_folders
 from agent_cli.policy.trust import Scan, fingerprints, grant_trust, keep_trust
 from agent_tools.fs.own_files import write_own
-from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, read_regular, write_atomic
 
 _MAX_BYTES = 1 << 20
 # Tables that may be written as the value of one of their keys: `sandbox = "auto"`.
@@ -42,7 +42,8 @@ def save_setting(path: Path, key: str, value: Any, layers: Layers | None = None)
         raise SettingsError(notice)
     data = as_table(key, value)
     Layers().add(data, key, path.parent)
-    _rewrite(path, table, name, value)
+    with changing(path):
+        _rewrite(path, table, name, value)
     if layers is not None:
         layers.add_saved(data, path)
 
@@ -56,7 +57,8 @@ def as_table(key: str, value: Any) -> dict[str, Any]:
 def remove_setting(path: Path, key: str) -> None:
     """Remove `key`, or `table.key`, from a settings file. Raises as `save_setting` does."""
     table, _, name = key.rpartition(".")
-    _rewrite(path, table, name, _REMOVED)
+    with changing(path):
+        _rewrite(path, table, name, _REMOVED)
 
 
 # Stands for the value of a key to remove.
@@ -178,6 +180,14 @@ def _without_local(files: Mapping[str, str]) -> dict[str, str]:
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
     """Add allow rules to a settings file. Raises OSError, and ValueError if the file cannot be edited."""
+    with changing(path):
+        new = _add_rules(path, rules)
+    if new and path.name == LOCAL_FILE:
+        _exclude(path)
+
+
+def _add_rules(path: Path, rules: Sequence[str]) -> bool:
+    """Add rules to a file that nobody else changes now; return True if it is new."""
     try:
         text = decode_user_text(read_regular(path, _MAX_BYTES, path.parent))
     except FileNotFoundError:
@@ -187,13 +197,12 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     before = _rules(text)
     missing = [rule for rule in rules if rule not in before]
     if not missing:
-        return
+        return False
     new = _with_rules(text, missing)
     if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
     write_own(path, new.encode(), keep=True)
-    if path.name == LOCAL_FILE and not text:
-        _exclude(path)
+    return not text
 
 
 def _exclude(path: Path) -> None:
@@ -205,16 +214,13 @@ def _exclude(path: Path) -> None:
     if folder is None or not os.path.isdir(folder):  # noqa: PTH112 - the method raises if a parent is unreadable
         return
     file = folder / "info" / "exclude"
-    try:
-        before = read_regular(file, _MAX_BYTES)
-    except FileNotFoundError:
-        before = b""
-    except OSError:
-        return
-    if path.name.encode() in (line.strip().removeprefix(b"/") for line in before.splitlines()):
-        return
-    with suppress(OSError):
-        file.parent.mkdir(exist_ok=True)
+    with suppress(OSError), changing(file):
+        try:
+            before = read_regular(file, _MAX_BYTES)
+        except FileNotFoundError:
+            before = b""
+        if path.name.encode() in (line.strip().removeprefix(b"/") for line in before.splitlines()):
+            return
         separator = b"" if not before or before.endswith(b"\n") else b"\n"
         write_atomic(file, before + separator + path.name.encode() + b"\n", keep=True)
 

@@ -196,10 +196,10 @@ def accept(store: PluginStore, staged: StagedPlugin) -> None:
     name, record = staged.plugin.name, staged.record
     if fingerprint_folder(staged.plugin.folder) != record.digest:
         raise PluginError(f"{name} changed while you looked at it; add it again")
-    before = store.plugins.get(name)
-    _put_in_place(staged.plugin.folder, store.files_of(name))
-    store.plugins[name] = record.replace(enabled=before.enabled) if before is not None else record
-    store.save()
+    with store.changing():
+        before = store.plugins.get(name)
+        _put_in_place(staged.plugin.folder, store.files_of(name))
+        store.plugins[name] = record.replace(enabled=before.enabled) if before is not None else record
 
 
 def discard(staged: StagedPlugin) -> None:
@@ -221,8 +221,10 @@ def trust_plugin(store: PluginStore, name: str, digest: str) -> None:
     """Trust the files of a plugin as they were shown, with this fingerprint. Raises PluginError or OSError."""
     if fingerprint_folder(store.files_of(name)) != digest:
         raise PluginError(f"{name} changed while you looked at it; look again")
-    store.plugins[name] = store.plugins[name].replace(digest=digest, when=utc_stamp())
-    store.save()
+    with store.changing():
+        if name not in store.plugins:
+            raise PluginError(f"{name} was removed while you looked at it")
+        store.plugins[name] = store.plugins[name].replace(digest=digest, when=utc_stamp())
 
 
 def changed_plugins(home: Path) -> list[tuple[Plugin, str]]:
@@ -240,8 +242,8 @@ def changed_plugins(home: Path) -> list[tuple[Plugin, str]]:
 
 def remove_plugin(store: PluginStore, name: str, *, data: bool) -> None:
     """Remove a plugin and its files, with `data` also the files that it created. Raises OSError."""
-    store.plugins.pop(name)
-    store.save()
+    with store.changing():
+        store.plugins.pop(name, None)
     shutil.rmtree(store.files_of(name), ignore_errors=True)
     if data:
         shutil.rmtree(store.data_of(name), ignore_errors=True)
@@ -262,8 +264,8 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
     source = parse_source(text, cwd)
     if source.kind == "folder":
         found = read_marketplace(Path(source.location))
-        store.marketplaces[found.name] = MarketplaceRecord(source.location, utc_stamp())
-        store.save()
+        with store.changing():
+            store.marketplaces[found.name] = MarketplaceRecord(source.location, utc_stamp())
         return found
     folder = _staging_folder(store)
     try:
@@ -273,15 +275,15 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
         _put_in_place(folder, store.marketplace_of(found.name))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    store.marketplaces[found.name] = MarketplaceRecord(message, utc_stamp(), commit)
-    store.save()
+    with store.changing():
+        store.marketplaces[found.name] = MarketplaceRecord(message, utc_stamp(), commit)
     return found.replace(folder=store.marketplace_of(found.name))
 
 
 def remove_marketplace(store: PluginStore, name: str) -> None:
     """Remove a marketplace; plugins that came from it stay. Raises OSError."""
-    store.marketplaces.pop(name)
-    store.save()
+    with store.changing():
+        store.marketplaces.pop(name, None)
     shutil.rmtree(store.marketplace_of(name), ignore_errors=True)
 
 

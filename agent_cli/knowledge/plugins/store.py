@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from agent_cli.knowledge.plugins.manifest import Plugin, PluginError, read_plugin
-from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
+from agent_tools.fs.safe_files import changing, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 FOLDER = ".agent/plugins"
@@ -64,6 +65,9 @@ class PluginStore:
     def __init__(self, home: Path) -> None:
         self.folder = home / FOLDER
         self.path = self.folder / NAME
+        self._read()
+
+    def _read(self) -> None:
         self.plugins: dict[str, InstalledPlugin] = {}
         self.marketplaces: dict[str, MarketplaceRecord] = {}
         try:
@@ -96,14 +100,18 @@ class PluginStore:
         """Return the folder of a marketplace's files."""
         return self.folder / "marketplaces" / name
 
-    def save(self) -> None:
-        """Write the file. Raises OSError."""
-        found = {
-            "version": VERSION,
-            "plugins": {name: to_json(entry) for name, entry in sorted(self.plugins.items())},
-            "marketplaces": {name: to_json(entry) for name, entry in sorted(self.marketplaces.items())},
-        }
-        write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Read the file again, as others may have changed it, and write it after the block. Raises OSError."""
+        with changing(self.path):
+            self._read()
+            yield
+            found = {
+                "version": VERSION,
+                "plugins": {name: to_json(entry) for name, entry in sorted(self.plugins.items())},
+                "marketplaces": {name: to_json(entry) for name, entry in sorted(self.marketplaces.items())},
+            }
+            write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
 
     def load(self, name: str) -> Plugin:
         """Read a trusted plugin. Raises PluginError, also if its files have changed since."""

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import _thread
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from agent_tools.fs import protected_names
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
+from agent_tools.fs.safe_files import acquire, open_regular, private_folder, read_regular, write_atomic
 
 # Contents of one path that are remembered.
 _MAX_REMEMBERED = 50
 _MAX_RECORD_BYTES = 1 << 14
-_LOCK_SECONDS = 2.0
 
 
 class _OwnFiles:
@@ -92,21 +90,6 @@ def _take_lock() -> int:
             acquire(lock)
             return lock
     return -1
-
-
-def acquire(file: int) -> bool:
-    """Lock an open file; return False if another process, which may be stopped, keeps it for long. Raises OSError."""
-    import fcntl
-
-    until = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.002)
 
 
 def _remember(path: str, data: bytes) -> None:

@@ -16,7 +16,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -27,6 +27,7 @@ _MAX_LINKS = 40
 # Time limit for reading a file: seconds, plus one second per this many bytes of its size limit.
 _READ_SECONDS = 10.0
 _BYTES_PER_SECOND = 10_000_000
+_LOCK_SECONDS = 2.0
 
 
 class NotRegularFileError(OSError):
@@ -275,6 +276,38 @@ def private_folder(folder: Path) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):
             each.mkdir(mode=0o700)
+
+
+def acquire(file: int) -> bool:
+    """Lock an open file; return False if another process, which may be stopped, keeps it for long. Raises OSError."""
+    import fcntl
+
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Keep other threads and processes of this program from changing a file between reading and writing it.
+
+    Its folder, which is created if missing, is what is locked: no file is left beside the user's own. Where that is
+    impossible, as on some network file systems, or where the lock is held for long, goes on without. Raises OSError.
+    """
+    private_folder(path.parent)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            acquire(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:

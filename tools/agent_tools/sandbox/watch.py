@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent_tools.fs import own_files
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
+from agent_tools.fs.safe_files import acquire, open_regular, private_folder, read_regular
 from agent_tools.sandbox import appeared
 from agent_tools.sandbox.appeared import Appeared
 from agent_tools.sandbox.conditions import RECORDS, ChangingSettingsError, Moved
@@ -295,7 +295,7 @@ class _Record:
             if not names:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 return
-            own_files.acquire(self._file)
+            acquire(self._file)
             if names != self._published:
                 data = json.dumps({os.fspath(root): sorted(found) for root, found in names.items()}).encode()
                 os.pwrite(self._file, data.ljust(os.fstat(self._file).st_size), 0)
