@@ -131,7 +131,7 @@ def test_did_it_change_since_a_search_showed_it(place: tuple[Bench, Callable[...
     bench, run = place
     LOOKS[look][0](bench, run)
     path, by = bench.root / "a.txt", {"grep": "Bash"}.get(look, look)
-    told = f"[a.txt may have changed since you saw lines of it with {by}: read the rest anew.]"
+    told = f"[a.txt may have changed since you saw lines of it with {by}; read the rest again.]"
     path.write_text(LINES.replace("line 7\n", "sieben\n"))
     said = bench.fails(tool, **edit("line 7", "seven")[tool])
     assert "not found" in said and told in said and "sieben\n" in path.read_text()

@@ -120,7 +120,7 @@ def test_of_shown_lines_that_are_in_the_file_twice_the_places_are_named(root: Pa
 def test_shown_lines_of_a_file_that_changed_meanwhile_can_be_edited_and_that_is_told(root: Path) -> None:
     said = edited_after(root, call("Bash", command="grep -n hello a.txt && touch a.txt"))
     assert "Edited a.txt" in said
-    assert "[a.txt may have changed since you saw lines of it with Bash: read the rest anew.]" in said
+    assert "[a.txt may have changed since you saw lines of it with Bash; read the rest again.]" in said
 
 
 @pytest.mark.usefixtures("older")

@@ -102,7 +102,8 @@ class FileToChange(Value):
         if self.before is not None and read_state.is_told(self.path, self.before, ctx):
             return f"[{name} has changed since you last saw it: see the difference above.]", True
         if self.found_by:  # by the time alone: perhaps the same command changed it first
-            return f"[{name} may have changed since you saw lines of it with {self.found_by}: read the rest anew.]", False
+            told = f"[{name} may have changed since you saw lines of it with {self.found_by}; read the rest again.]"
+            return told, False
         by = f" with {' and '.join(self.sight.by)}" if self.sight.by else ""
         if self.sight.known is None:
             rest = "the difference is not known. Read it before you rely on the rest"
@@ -122,6 +123,7 @@ def open_to_change(path: Path, ctx: ToolContext, verb: str, old: str = "", *, ev
         file = require_seen(file, ctx, verb, old, every=every)
         if (
             verb == "write"
+            and file.before is not None
             and file.sight is not None
             and file.sight.whole
             and not read_state.look_up(path, file.before, file.text.content, ctx, earlier=True).whole
