@@ -228,6 +228,8 @@ def test_a_summary_of_the_model_is_checked_against_the_plan_and_the_changed_file
         ("[>] read it all\n[x] say what it is\n- [ ] Tell them", ""),
     ):
         said = SUMMARY.replace("It stands below.", told) + "\nIn told.py all is done.\n"
+        for name in ("new_one.py", "told.py"):
+            (tmp_path / name).unlink(missing_ok=True)
         world = world_with(tmp_path, NarrowModel(answer, SIZE, summary=said), allow=("Write",))
         world.deps.context.plan = plan
         world.turn("Read all.", context_window=SIZE, plan_nudges=0)
