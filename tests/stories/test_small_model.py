@@ -19,7 +19,7 @@ def step(tool: str, *, sees: str = "", fault: bool = False, **arguments: Any) ->
     return says(json.dumps({"think": f"Now {tool}.", "tool": tool, **arguments}), sees=sees or (), fault=fault)
 
 
-def replaced(old: str, new: str) -> dict[str, str]:
+def replaced(old: str, new: str) -> dict[str, Any]:
     return {"file_path": "a.py", "old_string": old, "new_string": new}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.edit import folding
 from agent_tools.edit.diff import excerpt, short_patch, unified
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text, describe_binary
@@ -177,7 +178,10 @@ def require_seen(
     if old and not sight.read:
         if ctx.small_model and content.count(old) == 1:
             return file
-        shown = read_state.shown_by(path, _lines_with(content, old) if every else [old], ctx, own)
+        there = _lines_with(content, old) if every else [old] if old in content else []
+        # Text that differs only in what cannot be seen: a result shows it as the file has it.
+        there = there or [content[a:b] for a, b in folding.find_folded(content, old)] or [old]
+        shown = read_state.shown_by(path, there, ctx, own)
         if shown is not None:
             return file if shown[1] else file.replace(found_by=shown[0])
         if ctx.small_model:
