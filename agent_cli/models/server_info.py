@@ -247,17 +247,11 @@ class ServedModel(Value):
     window: the tokens that it takes.
     parameters: number of parameters.
     llama_cpp: the server is llama.cpp.
-    constrains: it can build answers by a JSON schema; None: unknown.
     """
 
     window: int | None = None
     parameters: int | None = None
     llama_cpp: bool = False
-    constrains: bool | None = None
-
-
-# What these servers say that a model is owned by.
-_CONSTRAINING = ("llamacpp", "vllm", "sglang")
 
 
 def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
@@ -269,17 +263,40 @@ def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
         entry = _entry(listed["data"], model)
         window = _window(base_url.rstrip("/"), entry, model, key)
         parameters = _size((entry.get("meta") or {}).get("n_params"))
-        owner = entry.get("owned_by")
-        return ServedModel(window, parameters, owner == "llamacpp", True if owner in _CONSTRAINING else None)
+        return ServedModel(window, parameters, entry.get("owned_by") == "llamacpp")
     except (AttributeError, LookupError, TypeError):
         return ServedModel()  # an answer of another form
 
 
 _TRIAL = Timeouts(connect=0.5, idle=30.0, total=60.0)
+_REQUEST_FIELDS = ("components", "schemas", "ChatCompletionRequest", "properties")
+# Where servers say whether they can build answers by a schema: a path, and a value in its answer. Any value but "none"
+# says so: llama.cpp always can, SGLang names what does it, and vLLM's description has a field for it.
+_CONSTRAINS = (
+    ("/props", ("default_generation_settings",)),
+    ("/get_server_info", ("grammar_backend",)),
+    ("/server_info", ("grammar_backend",)),
+    ("/openapi.json", (*_REQUEST_FIELDS, "structured_outputs")),
+    ("/openapi.json", (*_REQUEST_FIELDS, "guided_json")),  # vLLM before 0.12
+)
 
 
-def try_schema(base_url: str, model: str, key: str = "") -> bool:
-    """Ask the server for an answer that only a schema could bring about; return True if it came."""
+def constrains_answers(base_url: str, model: str, key: str = "") -> bool:
+    """Ask the server whether it builds answers by a JSON schema, or for such an answer if it does not say."""
+    root, answers = base_url.rstrip("/").removesuffix("/v1"), dict[str, Any]()
+    for path, names in _CONSTRAINS:
+        if path not in answers:
+            answers[path] = ask_json(root + path, key, timeouts=_TRIAL)
+        told = answers[path]
+        for name in names:
+            told = told.get(name) if isinstance(told, dict) else None
+        if told is not None:
+            return bool(told != "none")
+    return _keeps_to_schema(base_url, model, key)
+
+
+def _keeps_to_schema(base_url: str, model: str, key: str) -> bool:
+    """Ask for an answer that only a schema could bring about; return True if it came."""
     word = "vermilion-37"
     schema = {"type": "object", "properties": {"word": {"const": word}}, "required": ["word"]}
     body = {

@@ -217,12 +217,25 @@ def test_a_summary_of_the_model_is_checked_against_the_plan_and_the_changed_file
     def answer(number: int, request: Request) -> dict[str, Any]:
         return {"calls": [calls[number]]} if number < len(calls) else {"text": "Done."}
 
-    said = f"{SUMMARY}\nIn told.py all is done.\n[x] read it all\n- [X] say what it is\n"
-    world = world_with(tmp_path, NarrowModel(answer, SIZE, summary=said), allow=("Write",))
-    world.deps.context.plan = (TodoItem("read it all", "in_progress"), TodoItem("say what it is", "completed"))
-    world.turn("Read all.", context_window=SIZE, plan_nudges=0)
-    summary = next(event.summary for event in world.of(Compacted) if event.head)
-    assert summary.endswith('Changed as well: new_one.py.\n\nNot done yet, as the plan has it: "read it all".')
+    plan = (
+        TodoItem("read it all", "in_progress"), TodoItem("say what it is", "completed"), TodoItem("tell", "pending"),
+        TodoItem("sing", "cancelled"),
+    )  # fmt: skip
+    changed = "In told.py all is done.\n\nChanged as well: new_one.py."
+    for told, open_steps in (
+        ("[x] Read it all\n- [X] say what it is\n[ ] tell", '"read it all"'),
+        ("All steps are done.", '"read it all", "tell"'),
+        ("[>] read it all\n[x] say what it is\n- [ ] Tell them", ""),
+    ):
+        said = SUMMARY.replace("It stands below.", told) + "\nIn told.py all is done.\n"
+        for name in ("new_one.py", "told.py"):
+            (tmp_path / name).unlink(missing_ok=True)
+        world = world_with(tmp_path, NarrowModel(answer, SIZE, summary=said), allow=("Write",))
+        world.deps.context.plan = plan
+        world.turn("Read all.", context_window=SIZE, plan_nudges=0)
+        summary = next(event.summary for event in world.of(Compacted) if event.head)
+        note = f"\n\nNot done yet, as the plan has it: {open_steps}." if open_steps else ""
+        assert summary.endswith(f"{changed}{note}"), told
 
 
 @pytest.mark.parametrize("summary", [None, "", "short"])

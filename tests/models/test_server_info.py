@@ -22,7 +22,7 @@ from agent_cli.kernel.runtime.models import (
 )
 from agent_cli.models.catalog import lookup
 from agent_cli.models.resolve import resolve
-from agent_cli.models.server_info import ServedModel, ask_server
+from agent_cli.models.server_info import ServedModel, ask_server, constrains_answers
 
 
 @contextmanager
@@ -209,9 +209,42 @@ def test_small_models_are_known_by_window_size_and_name(
 def test_servers_say_how_many_parameters_a_model_has() -> None:
     meta = {"n_ctx_train": 32768, "n_params": 1_777_088_000}
     with serving({"/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp", "meta": meta}]}}) as (url, _):
-        assert ask_server(url, "m") == ServedModel(32768, 1_777_088_000, llama_cpp=True, constrains=True)
+        assert ask_server(url, "m") == ServedModel(32768, 1_777_088_000, llama_cpp=True)
         window = found("openai/m", url)
         assert (window.parameters, window.llama_cpp) == (1_777_088_000, True)
     shown = {"model_info": {"general.parameter_count": 7_615_616_512, "qwen2.context_length": 32768}}
     with serving({"/api/show": shown}) as (url, _):
         assert found("ollama/m", url).parameters == 7_615_616_512
+
+
+def described(*fields: str) -> dict[str, Any]:
+    return {"components": {"schemas": {"ChatCompletionRequest": {"properties": {name: {} for name in fields}}}}}
+
+
+TRIAL = "/v1/chat/completions"
+KEPT = {"choices": [{"message": {"content": '{"word": "vermilion-37"}'}}]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "able", "tried"),
+    [
+        ({"/props": {"default_generation_settings": {"n_ctx": 8192}}}, True, False),  # llama.cpp
+        ({"/get_server_info": {"grammar_backend": "xgrammar", "version": "0.5"}}, True, False),  # SGLang
+        ({"/server_info": {"grammar_backend": "llguidance"}}, True, False),
+        ({"/get_server_info": {"grammar_backend": "none"}, TRIAL: KEPT}, False, False),
+        ({"/openapi.json": described("messages", "structured_outputs")}, True, False),  # vLLM
+        ({"/openapi.json": described("messages", "guided_json")}, True, False),
+        # A server that says nothing about it, such as LM Studio, and one that answers every path with an error.
+        ({"/openapi.json": described("messages"), TRIAL: KEPT}, True, True),
+        ({"/props": {"error": "Unexpected endpoint"}, "/get_server_info": [1], TRIAL: KEPT}, True, True),
+        ({TRIAL: {"choices": [{"message": {"content": "Hello!"}}]}}, False, True),
+        ({TRIAL: {"choices": [{"message": {"content": None, "reasoning_content": "Hm"}}]}}, False, True),
+        ({}, False, True),
+    ],
+)
+def test_a_server_is_asked_whether_it_builds_answers_by_a_schema(
+    answers: dict[str, Any], able: bool, tried: bool
+) -> None:
+    with serving(answers) as (url, asked):
+        assert constrains_answers(url, "m", "k") is able
+    assert (TRIAL in asked) == tried

@@ -70,6 +70,17 @@ def test_they_are_found_and_a_rename_is_one_change_that_undo_takes_back(project:
     assert project.texts == (A, B)
 
 
+def test_they_add_at_most_300_bytes_to_the_first_request(project: Project) -> None:
+    sizes = []
+    for path in (project.env["PATH"], project.env["PATH"].partition(":")[2]):
+        with ModelServer([Reply(text="Done.")]) as server:
+            env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, **project.env, "PATH": path}
+            agent(["--plain", "--model", "openai/x", "--allowedTools", "Bash(gopls)"], project.work, env, stdin="hi\n")
+        sizes.append(len(server.requests[0].raw))
+        assert ("RenameSymbol" in server.requests[0].raw.decode()) == (len(sizes) == 1)
+    assert 0 < sizes[0] - sizes[1] <= 300 and sizes[0] <= 18_000
+
+
 def test_without_a_server_they_are_not_there(project: Project) -> None:
     project.env["PATH"] = "/usr/bin:/bin"
     asked = project.run(Reply(calls=[Call("ToolSearch", {"query": "select:RenameSymbol"})]))

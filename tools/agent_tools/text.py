@@ -121,13 +121,24 @@ def parse_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
+# How a line ends of which a part is shown.
+CUT_END = " in this line]"
+
+
 def cut_line(line: str, width: int = MAX_LINE_CHARS, length: int = 0) -> str:
     """Truncate a line to about `width` characters, with a note on how many more it has.
 
     length: length of the whole line, if `line` is only its start.
     """
     more = max(len(line), length) - width
-    return line if more <= 0 else f"{line[:width]} … [{more:,} more characters in this line]"
+    return line if more <= 0 else f"{line[:width]} … [{more:,} more characters{CUT_END}"
+
+
+def cut_around(line: str, start: int, end: int, around: int) -> str:
+    """Return the text around a part of a long line, with the column of the part and the length of the line."""
+    first, last = max(start - around, 0), min(max(start + around, end), start + 2 * around)
+    text = f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"
+    return f"{text} [column {start + 1:,} of {len(line):,} characters{CUT_END}"
 
 
 def numbered_line(number: int, line: str) -> str:

@@ -218,7 +218,6 @@ class ModelWindow(Value):
     images: the model accepts images, according to its server; None if unknown.
     parameters: the number of parameters, according to its server; None if unknown.
     llama_cpp: the server is llama.cpp.
-    constrains: it can build answers by a JSON schema; None: unknown.
     """
 
     tokens: int | None
@@ -226,7 +225,6 @@ class ModelWindow(Value):
     images: bool | None = None
     parameters: int | None = None
     llama_cpp: bool = False
-    constrains: bool | None = None
 
 
 def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings, *, ask: bool = True) -> ModelWindow:
@@ -255,9 +253,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         key = model.api_key.reveal() if model.api_key else ""
         asked = server_info.ask_server(model.base_url, model.model, key)
         if asked.window:
-            return ModelWindow(
-                asked.window, "server", None, asked.parameters, asked.llama_cpp, constrains=asked.constrains
-            )
+            return ModelWindow(asked.window, "server", None, asked.parameters, asked.llama_cpp)
     if known:
         return ModelWindow(known, "catalog")
     # A local server with the protocol of Anthropic or Google is a proxy for a large model.
@@ -303,10 +299,10 @@ def wants_guidance(settings: Settings, model: ResolvedModel, window: ModelWindow
         return settings.profile == "guided"
     if not wants_small_profile(settings, model.model, window) or not is_loopback_url(model.base_url):
         return False
-    if model.wire == "ollama" or window.constrains is not None:
-        return model.wire == "ollama" or bool(window.constrains)
+    if model.wire != "openai":
+        return model.wire == "ollama"
     key = model.api_key.reveal() if model.api_key else ""
-    return model.wire == "openai" and server_info.try_schema(model.base_url, model.model, key)
+    return server_info.constrains_answers(model.base_url, model.model, key)
 
 
 # The default limit for an answer: a model may not stop by itself. An answer that is cut is continued.

@@ -43,6 +43,21 @@ def test_the_result_shows_the_changed_lines_and_the_diff(bench: Bench) -> None:
     bench("Edit", file_path="src/a.py", old_string="five", new_string="V")
 
 
+def test_of_a_long_line_what_changed_in_it_is_shown(bench: Bench) -> None:
+    path = bench.file("a.js", "x" * 900_000 + " needle=42 " + "y" * 600_000 + "\nend\n")
+    bench("Grep", pattern="needle", output_mode="content")
+    result = bench("Edit", file_path="a.js", old_string="needle=42 ", new_string="needle=43 ")
+    place = " [column 900,010 of 1,500,011 characters in this line]\n"
+    assert "x needle=43 y" in result.text and place in result.text and len(result.text) < 600
+    assert isinstance(result.display, Diff)
+    old, new, *_ = result.display.patch.split("\n")[1:]
+    assert "x needle=42 y" in old and "x needle=43 y" in new and len(new) < 2_200
+    # The same in the difference that others made.
+    path.write_text(path.read_text().replace("needle=43", "needle=44"))
+    said = bench("Edit", file_path="a.js", old_string="end", new_string="END").text
+    assert "-… x" in said and "x needle=43 y" in said and "x needle=44 y" in said
+
+
 def test_of_a_long_insertion_the_result_shows_the_two_ends(bench: Bench) -> None:
     bench.file("a.py", "".join(f"l{n}\n" for n in range(1, 9)))
     bench("Read", file_path="a.py")

@@ -206,7 +206,8 @@ OMISSIONS = """\
 # ... other methods ...
 # ... (same as before)
 [lines 1-20 of 5,000; continue with offset=21]
-value = 1 … [123 more characters in this line]""".split("\n")
+value = 1 … [123 more characters in this line]
+… value = 1 [column 1,200 of 9,000 characters in this line]""".split("\n")
 
 
 @pytest.mark.parametrize("mark", OMISSIONS)

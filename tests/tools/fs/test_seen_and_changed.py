@@ -124,6 +124,34 @@ def test_did_it_change_since(place: tuple[Bench, Callable[..., str]], look: str,
     assert "since you last saw" not in bench(tool, **edit("sieben", "seven")[tool]).text
 
 
+@pytest.mark.parametrize("tool", ["Edit", "MultiEdit"])
+@pytest.mark.parametrize("look", ["Grep", "grep"])
+def test_did_it_change_since_a_search_showed_it(place: tuple[Bench, Callable[..., str]], look: str, tool: str) -> None:
+    """A search keeps no text of the whole file, so only that it changed is told."""
+    bench, run = place
+    LOOKS[look][0](bench, run)
+    path, by = bench.root / "a.txt", {"grep": "Bash"}.get(look, look)
+    told = f"[a.txt may have changed since you saw lines of it with {by}; read the rest again.]"
+    path.write_text(LINES.replace("line 7\n", "sieben\n"))
+    said = bench.fails(tool, **edit("line 7", "seven")[tool])
+    assert "not found" in said and told in said and "sieben\n" in path.read_text()
+    path.write_text(LINES.replace("line 20\n", "twenty\n"))
+    assert told in bench(tool, **edit("line 7", "seven")[tool]).text
+    assert "twenty\n" in path.read_text() and "seven\n" in path.read_text()
+
+
+def test_all_places_of_a_text_are_replaced_only_if_a_search_showed_all(bench: Bench) -> None:
+    path = bench.file("a.txt", "def f(old):\n    return old\nold = f(1)\n")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    change = {"file_path": "a.txt", "old_string": "old", "new_string": "new", "replace_all": True}
+    bench("Grep", pattern="return|old =", path="a.txt", output_mode="content")
+    for more in ({"edits": [change]}, change):
+        assert "was not read" in bench.fails("MultiEdit" if "edits" in more else "Edit", **more)
+    bench("Grep", pattern="old", path="a.txt", output_mode="content")
+    assert "3 places (lines 1, 2, 3)" in bench.fails("Edit", **change | {"replace_all": False})
+    assert "in 3 places" in bench("Edit", **change).text
+
+
 @pytest.mark.parametrize("look", [name for name, (_, known) in LOOKS.items() if known in ("all", "lines")])
 def test_was_it_seen_once_the_results_are_gone(place: tuple[Bench, Callable[..., str]], look: str) -> None:
     """As after clearing and compaction: a part may be edited, the whole not replaced before it is read again."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.edit import folding
 from agent_tools.edit.diff import excerpt, short_patch, unified
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text, describe_binary
@@ -75,12 +76,14 @@ class FileToChange(Value):
     """A file as it is before a call changes it: its bytes and text; None and an empty text for a new one.
 
     sight: what the model knows of it; None for a new one.
+    found_by: the tool that showed lines of it, if it was not read and has changed since.
     """
 
     path: Path
     before: bytes | None
     text: TextFile
     sight: read_state.Sight | None
+    found_by: str = ""
 
     def since(self, ctx: ToolContext) -> str:
         """Return what others changed in it since the model last saw it, as a note for the model; "" for nothing."""
@@ -94,11 +97,14 @@ class FileToChange(Value):
         return ToolError(f"{error}\n{note}") if note else error
 
     def _told(self, ctx: ToolContext) -> tuple[str, bool]:
-        if self.sight is None or not self.sight.read or self.sight.current:
+        if self.sight is None or (self.sight.current if self.sight.read else not self.found_by):
             return "", False
         name = ctx.workspace.spell(self.path)
         if self.before is not None and read_state.is_told(self.path, self.before, ctx):
             return f"[{name} has changed since you last saw it: see the difference above.]", True
+        if self.found_by:  # by the time alone: perhaps the same command changed it first
+            told = f"[{name} may have changed since you saw lines of it with {self.found_by}; read the rest again.]"
+            return told, False
         by = f" with {' and '.join(self.sight.by)}" if self.sight.by else ""
         if self.sight.known is None:
             rest = "the difference is not known. Read it before you rely on the rest"
@@ -108,16 +114,17 @@ class FileToChange(Value):
         return "\n".join([head, *lines]), whole
 
 
-def open_to_change(path: Path, ctx: ToolContext, verb: str, old: str = "") -> FileToChange:
+def open_to_change(path: Path, ctx: ToolContext, verb: str, old: str = "", *, every: bool = False) -> FileToChange:
     """Return a file that is about to be changed.
 
-    verb, old: as for `require_seen`. Raises ToolError as that does, and if it is not a text file.
+    verb, old, every: as for `require_seen`. Raises ToolError as that does, and if it is not a text file.
     """
     file = read_editable(path, ctx)
     if file.before is not None and ctx.require_read_first:
-        require_seen(file, ctx, verb, old)
+        file = require_seen(file, ctx, verb, old, every=every)
         if (
             verb == "write"
+            and file.before is not None
             and file.sight is not None
             and file.sight.whole
             and not read_state.look_up(path, file.before, file.text.content, ctx, earlier=True).whole
@@ -141,16 +148,24 @@ def read_editable(path: Path, ctx: ToolContext) -> FileToChange:
 
 
 def require_seen(
-    file: FileToChange, ctx: ToolContext, verb: str, old: str = "", own: str = "", content: str | None = None
-) -> None:
-    """Raise ToolError if the model does not know the file that is about to be changed.
+    file: FileToChange,
+    ctx: ToolContext,
+    verb: str,
+    old: str = "",
+    *,
+    every: bool = False,
+    own: str = "",
+    content: str | None = None,
+) -> FileToChange:
+    """Return the file, or raise ToolError if the model does not know what is about to be changed.
 
     A file that has changed since may be edited where the text to replace is still there, but not be replaced.
 
     verb: what the call does, for messages: "edit", or "write" for one that replaces the whole file, for which the model
     must have seen every line.
-    old: the text to replace. A file that has it exactly once need not have been read if a result showed it, or with a
-    small model.
+    old: the text to replace. The file need not have been read if a result showed it, or if a small model gives text
+    that is there exactly once.
+    every: all places with it are replaced, so each must have been shown.
     own: what earlier edits of this call have written.
     content: the text after these.
 
@@ -158,15 +173,21 @@ def require_seen(
     """
     path, data, text, sight = file.path, file.before, file.text, file.sight
     if sight is None or data is None:
-        return
+        return file
     name, content = ctx.workspace.spell(path), text.content if content is None else content
-    once = not sight.read and old and content.count(old) == 1
-    if once and (ctx.small_model or read_state.was_shown(path, old, ctx, own)):
-        return
-    if not sight.read and ctx.small_model and old:
-        raise _not_read_error(path, text, data, old, ctx)
+    if old and not sight.read:
+        if ctx.small_model and content.count(old) == 1:
+            return file
+        there = _lines_with(content, old) if every else [old] if old in content else []
+        # Text that differs only in what cannot be seen: a result shows it as the file has it.
+        there = there or [content[a:b] for a, b in folding.find_folded(content, old)] or [old]
+        shown = read_state.shown_by(path, there, ctx, own)
+        if shown is not None:
+            return file if shown[1] else file.replace(found_by=shown[0])
+        if ctx.small_model:
+            raise _not_read_error(path, text, data, old, ctx)
     if not sight.read and not ctx.workspace.offered("Read"):
-        return
+        return file
     replaces = verb == "write"
     partly = replaces and sight.unseen != ((1, sight.total),)
     if not sight.read and not partly:
@@ -175,6 +196,17 @@ def require_seen(
         raise file.refuse(_changed_error(name, sight, partly=partly), ctx)
     if replaces and sight.unseen and ctx.workspace.offered("Read"):
         raise _unseen_lines_error(name, text, sight, ctx)
+    return file
+
+
+def _lines_with(content: str, old: str) -> list[str]:
+    """Return the whole lines of each place of a text."""
+    found, at = [], content.find(old)
+    while at >= 0:
+        end = content.find("\n", max(at + len(old) - 1, at))
+        found.append(content[content.rfind("\n", 0, at) + 1 : len(content) if end < 0 else end])
+        at = content.find(old, at + len(old))
+    return found
 
 
 def _changed_error(name: str, sight: read_state.Sight, *, partly: bool) -> ToolError:

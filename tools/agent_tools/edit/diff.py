@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
-from agent_tools.text import counted, cut_line, numbered_line
+from agent_tools.text import CUT_END, MAX_LINE_CHARS, counted, cut_around, cut_line, numbered_line
 
 # A line, or its hash.
 Line = TypeVar("Line", bound=Hashable)
 MAX_EXCERPT_LINES = 60
-_MAX_PATCH_LINES, _MAX_PATCH_WIDTH = 60, 200
+_MAX_PATCH_LINES, _MAX_PATCH_WIDTH, _MAX_EXCERPT_WIDTH = 60, 200, 300
 _MAX_DIFFLIB_LINES = 1_000
 _CONTEXT_LINES = 3
 # Of an excerpt: lines around a change, the longest change that is shown whole, and the lines of each end of others.
@@ -68,8 +68,11 @@ def parse_hunks(patch: str) -> list[ParsedHunk]:
     return found
 
 
-def unified(old: str, new: str) -> tuple[str, int, int]:
-    """Return a unified diff with three context lines and no file header, and the lines added and removed."""
+def unified(old: str, new: str, width: int = MAX_LINE_CHARS) -> tuple[str, int, int]:
+    """Return a unified diff with three context lines and no file header, and the lines added and removed.
+
+    width: of a longer line, the part around what changed in it is shown.
+    """
     a, b, start = _differing_part(old, new)
     above = old.count("\n", 0, start)
     opened, scanned = opened_by(new[:start]) if start <= _MAX_SCANNED_CHARS else "", 0
@@ -83,11 +86,12 @@ def unified(old: str, new: str) -> tuple[str, int, int]:
         out.append(f"{head} {opened}".rstrip())
         at = i1
         for a1, a2, b1, b2 in group:
-            out += _with_sign(" ", a[at:a1]) + _with_sign("-", a[a1:a2]) + _with_sign("+", b[b1:b2])
+            out += _with_sign(" ", a[at:a1], width)
+            out += _with_sign("-", a[a1:a2], width, b[b1:b2]) + _with_sign("+", b[b1:b2], width, a[a1:a2])
             removed += a2 - a1
             added += b2 - b1
             at = a2
-        out += _with_sign(" ", a[at:i2])
+        out += _with_sign(" ", a[at:i2], width)
     return "\n".join(out), added, removed
 
 
@@ -100,7 +104,10 @@ def excerpt(old: str, new: str) -> str:
     above = old.count("\n", 0, begins)
     wanted: set[int] = set()
     inner: dict[int, int] = {}
-    for _, _, start, end in changed_ranges(before, lines):
+    others: dict[int, str] = {}
+    for start_before, end_before, start, end in changed_ranges(before, lines):
+        if end_before - start_before == end - start:
+            others |= zip(range(start, end), before[start_before:end_before], strict=True)
         first, last = (
             range(max(0, start - _EXCERPT_CONTEXT), end),
             range(start, min(len(lines), end + _EXCERPT_CONTEXT)),
@@ -114,7 +121,8 @@ def excerpt(old: str, new: str) -> str:
     for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
         if n > previous + 1 and out:
             out.append(f"[{counted(inner[n], 'more changed line')}]" if n in inner else "...")
-        out.append(numbered_line(n + above + 1, cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)))
+        line = lines[n].rstrip(chr(13) + chr(10))
+        out.append(numbered_line(n + above + 1, _cut(line, others.get(n), _MAX_EXCERPT_WIDTH)))
         previous = n
     if len(wanted) > MAX_EXCERPT_LINES:
         out.append(
@@ -137,12 +145,12 @@ def changed_lines(old: str, new: str) -> tuple[list[tuple[int, int, int, int]], 
 
 def short_patch(old: str, new: str) -> tuple[list[str], str, bool]:
     """Return a diff for the model, limited in size, its counts "+1 -2", and True if nothing of it is left out."""
-    patch, added, removed = unified(old, new)
+    patch, added, removed = unified(old, new, _MAX_PATCH_WIDTH)
     lines = patch.split("\n")
-    shown = [re.sub(rf"(?s)(.{{{_MAX_PATCH_WIDTH}}}).+", r"\1…", line) for line in lines[:_MAX_PATCH_LINES]]
+    shown = lines[:_MAX_PATCH_LINES]
     if more := len(lines) - len(shown):
         shown.append(f"[{more} more lines of this diff not shown; read the file to see it]")
-    return shown, f"+{added} -{removed}", shown == lines
+    return shown, f"+{added} -{removed}", not more and not any(line.endswith(CUT_END) for line in lines)
 
 
 def _differing_part(old: str, new: str) -> tuple[list[str], list[str], int]:
@@ -308,10 +316,21 @@ def _hunk_range(start: int, end: int) -> str:
     return f"{start + 1 if count else start}" + ("" if count == 1 else f",{count}")
 
 
-def _with_sign(sign: str, lines: list[str]) -> list[str]:
+def _with_sign(sign: str, lines: list[str], width: int, others: list[str] | None = None) -> list[str]:
+    """Return lines of a diff. others: those on the other side of a change."""
     out = []
-    for line in lines:
-        out.append(sign + cut_line(line.rstrip("\r\n") if line.endswith("\n") else line))
+    paired = others if others is not None and len(others) == len(lines) else [None] * len(lines)
+    for line, other in zip(lines, paired, strict=True):
+        out.append(sign + _cut(line.rstrip("\r\n") if line.endswith("\n") else line, other, width))
         if not line.endswith("\n"):
             out.append("\\ No newline at end of file")
     return out
+
+
+def _cut(line: str, other: str | None, width: int) -> str:
+    """Truncate a long line, to the text around what differs from another one if that is not at its beginning."""
+    if other is None or len(line) <= width:
+        return cut_line(line, width)
+    start = common_start(line, other)
+    end = len(line) - common_end(line, other.rstrip("\r\n"), min(len(line), len(other)) - start)
+    return cut_line(line, width) if end <= width else cut_around(line, start, end, width // 2)

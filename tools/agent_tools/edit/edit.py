@@ -87,7 +87,7 @@ class Edit(Tool[EditArgs]):
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
         path = ctx.workspace.resolve(args.file_path)
-        file = edit_change.open_to_change(path, ctx, "edit", args.old_string)
+        file = edit_change.open_to_change(path, ctx, "edit", args.old_string, every=args.replace_all)
         if file.before is None and args.old_string:
             raise not_found_error(path, ctx)
         old, content = file.before, file.text.content
@@ -152,7 +152,9 @@ class _File:
         if not exists and edit.old_string:
             raise not_found_error(self.path, ctx)
         if must_be_read:
-            edit_change.require_seen(self.file, ctx, "edit", edit.old_string, self._own, self.content)
+            self.file = edit_change.require_seen(
+                self.file, ctx, "edit", edit.old_string, every=edit.replace_all, own=self._own, content=self.content
+            )
         edited = apply_edit(self.content, edit.old_string, edit.new_string, edit.replace_all, exists=exists)
         self.content, self.after = edited.content, self.file.text.encode(edited.content)
         self._own += f"{edit.new_string}\n"

@@ -73,7 +73,7 @@ _FOREIGN = re.compile(
 )
 # Notes of our own on what a result leaves out.
 _NOTE = re.compile(r"\[(?:lines [\d,]+-[\d,]+ of |[\d,]+ more lines?\b|\.\.\. omitted ).*\]$")
-_CUT_LINE = re.compile(r" … \[[\d,]+ more characters in this line\]$")
+_CUT_LINE = re.compile(r" (?:… \[[\d,]+ more|\[column [\d,]+ of [\d,]+) characters in this line\]$")
 # Every mark has one of these.
 _HINT = re.compile(
     r"(?i)\.\.\.|[…⋮⋯︙]|\.(?: \.)+|\d (?:more )?lines?\b|\[lines |\brest\b|remain|existing|continue|keep|stay|\bsame\b"

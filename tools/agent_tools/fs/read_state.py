@@ -423,24 +423,21 @@ def note_printed(path: Path, data: bytes, output: str, ctx: ToolContext) -> None
     note_read(path, data, ctx, None if _count(shown) == len(lines) else shown)
 
 
-def was_shown(path: Path, old: str, ctx: ToolContext, own: str = "") -> bool:
-    """Return True if a result about the file showed every line of `old`, and the file has not changed since.
+def shown_by(path: Path, texts: Sequence[str], ctx: ToolContext, own: str = "") -> tuple[str, bool] | None:
+    """Return the tool whose latest result about a file showed every line of these texts; None if there is none.
+
+    The flag is True if the file has not changed since.
 
     own: text that the model has just written, whose lines it knows anyway.
     """
-    shown = ctx.owner.supplied(ReadState)
-    lines = [line for line in map(str.strip, old.splitlines()) if line and line not in own]
+    state = ctx.owner.supplied(ReadState)
+    lines = [line for text in texts for line in map(str.strip, text.splitlines()) if line and line not in own]
     if own and not lines:
-        return True
-    changed = _modified(path)
-    if shown is None or not lines or changed is None:
-        return False
-    return any(
-        changed <= result.began - CLOCK_TOLERANCE_SECONDS
-        and (path.name in result.text or path.name in result.about)
-        and all(line in result.text for line in lines)
-        for result in shown.results
-    )
+        return "", True
+    for result in reversed(state.results if state is not None and lines else ()):
+        if (path.name in result.text or path.name in result.about) and all(line in result.text for line in lines):
+            return result.source.partition(":")[0], is_older(path, result.began)
+    return None
 
 
 def is_known(path: Path, ctx: ToolContext) -> bool:

@@ -26,7 +26,7 @@ from agent_tools.fs.files import open_below, open_directory, resolved_path_error
 from agent_tools.fs.safe_files import find_obstacle, known_obstacle
 from agent_tools.process.child import kill_group, read_until_exit, start_child
 from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import sanitize_output, shorten
+from agent_tools.text import cut_around, sanitize_output, shorten
 
 # File system clocks may be off from ours, or coarse, by this many nanoseconds.
 _CLOCK_TOLERANCE_NS = 2_000_000_000
@@ -382,10 +382,8 @@ def without_cut(hit: Hit) -> Hit:
 
 
 def around_match(line: str, start: int, end: int) -> str:
-    """Return the text around a match in a long line, with the column of the match and the length of the line."""
-    first, last = max(start - _AROUND_CHARS, 0), min(max(start + _AROUND_CHARS, end), start + 2 * _AROUND_CHARS)
-    text = f"{'… ' if first else ''}{line[first:last]}{' …' if last < len(line) else ''}"
-    return f"{text} [column {start + 1:,} of {len(line):,} characters in this line]"
+    """Return the text around a match in a long line."""
+    return cut_around(line, start, end, _AROUND_CHARS)
 
 
 def line_around(descriptor: int, column: int, offset: int) -> str:

@@ -262,7 +262,7 @@ def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tu
         text = truncate_to_tokens(text, room if not parts else room // 4, _CUT_NOTE)
         parts.insert(0, f"<message>\n{text}\n</message>")
     what = "your last message" if len(requests) == 1 else f"your last {len(requests)} messages"
-    return "What the user said last, word for word:\n" + "\n".join(parts), what
+    return "What the user asked last before that, word for word:\n" + "\n".join(parts), what
 
 
 def _pins(turn: Turn, gone: Sequence[Message]) -> tuple[str, str] | None:

@@ -42,6 +42,7 @@ _MESSAGE_TOKENS, _RESULT_TOKENS = 6_000, 375
 _CUT_NOTE = "cut here"
 _MAX_ANSWERS, _SAID_CHARS = 5, 300
 _MAX_FILE_BYTES = 10_000_000
+_MAX_NAMED_STEPS = 5
 # Not compiled before a summary is made.
 _REMINDER = r"(?s)<reminder>.*?</reminder>"
 _FAILED = r"(?m)^\[.*in the pipe: exit code [1-9]"
@@ -127,11 +128,16 @@ def checked_summary(turn: Turn, gone: Sequence[Message], summary: str) -> str:
     spell = turn.deps.context.workspace.spell
     missing = [spell(Path(path)) for path in paths if os.path.basename(path) not in summary]
     lines = [f"Changed as well: {', '.join(missing)}."] if missing else []
-    lines += [
-        f'Not done yet, as the plan has it: "{step.content}".'
-        for step in turn.deps.context.plan
-        if step.status != "completed" and re.search(rf"(?im)^\W*\[x\]\W*{re.escape(step.content)}", summary)
+    section = re.search(r"(?ms)^## Plan\n(.*?)(?=^## |\Z)", summary)
+    told = section[1].casefold() if section else ""
+    open_steps = [step.content for step in turn.deps.context.plan if step.status in ("pending", "in_progress")]
+    wrong = [
+        f'"{step}"'
+        for step in open_steps
+        if step.casefold() not in told or re.search(rf"(?im)^\W*\[x\]\W*{re.escape(step)}", summary)
     ]
+    more = f" and {len(wrong) - _MAX_NAMED_STEPS} more" if len(wrong) > _MAX_NAMED_STEPS else ""
+    lines += [f"Not done yet, as the plan has it: {', '.join(wrong[:_MAX_NAMED_STEPS])}{more}."] if wrong else []
     return "\n\n".join([summary, *lines])
 
 
