@@ -324,7 +324,7 @@ def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
 
 def test_a_second_question_waits_for_the_first() -> None:
     def story(stage: Stage) -> None:
-        one, two = OpenDialog(confirm_dialog("one?")), OpenDialog(confirm_dialog("two?"))
+        one, two = OpenDialog(confirm_dialog("one?", grave=False)), OpenDialog(confirm_dialog("two?", grave=False))
 
         def job(text: str) -> None:
             stage.live.bridge.emit(one)

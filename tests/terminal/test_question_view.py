@@ -54,7 +54,7 @@ EVERY = {
     "question": question_dialog({"question": "Which of these is the one to take? " * 9, "options": OPTIONS[:4]}),
     "several": question_dialog({"question": "Which?", "options": OPTIONS, "multiSelect": True}),
     "review": review_dialog(asked_review({"title": "step one", "files": FILES})),
-    "confirm": confirm_dialog("Undo it?"),
+    "confirm": confirm_dialog("Undo it?", grave=False),
 }  # fmt: skip
 
 

@@ -72,6 +72,11 @@ class QuestionView:
             return self.choices[int(key) - 1] if 0 < int(key) <= len(self.choices) else None
         return self.dialog.by_key(key) or (self.choice if key == "y" else None)
 
+    def is_grave(self, key: str) -> bool:
+        """Return True if a key answers only once the question was seen."""
+        choice = self.by_key(key)
+        return key.isalnum() and (self.dialog.grave or (choice is not None and choice.grave))
+
     def move(self, step: int) -> None:
         """Move the highlight."""
         self.numbered = False
