@@ -43,7 +43,8 @@ from agent_tools.edit.diff import ParsedHunk, parse_hunks
 from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, one_line, parse_number, short_path, shorten
 
-_MAX_LISTED, _MAX_TITLE_CHARS = 30, 200
+# A title has the width of the view, which cuts it.
+_MAX_LISTED, _MAX_TITLE_CHARS = 30, 1_000
 
 
 @contextmanager
