@@ -101,7 +101,7 @@ def test_a_turn_is_at_most_thirty_per_cent_longer_than_elsewhere(work: Path) -> 
     assert "✓ allowed" not in text and "● Edit slug.py +2 -2" in text
     assert "FAILED (failures=1)" in text
     end = " ".join(line.strip() for line in turn[-2:])
-    assert re.search(r"✓ [\d.]+m?s.* · changed 1 file \(\+2 -2\) · .*verified: `python3 -m unittest -q`", end), end
+    assert re.search(r"✓ [\d.]+m?s.* · changed 1 file \(\+2 -2\) · .*verified: python3 -m unittest -q", end), end
     assert not re.search(r"\d s\b|tokens in", text)
     # The start is four rows, and the blank one before the message.
     assert first <= 5

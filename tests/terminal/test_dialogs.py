@@ -103,14 +103,14 @@ def test_a_change_that_says_nothing_and_a_command_leave_the_question_open() -> N
 
 def test_the_end_of_input_leaves_a_question_of_a_turn_open_and_is_a_no_to_ones_own() -> None:
     assert Lines().approve() == Defer() == Lines().reply(PLAN)
-    assert Lines().dialogs.confirm("Sure?") is False
+    assert Lines().dialogs.confirm("Sure?", grave=False) is False
     assert Lines().dialogs.choose("Which?", [("one", ""), ("two", "")]) is None
 
 
 def test_ctrl_c_interrupts_a_turn_and_is_a_no_to_ones_own_question() -> None:
     with pytest.raises(CancelledError):
         Lines("^C").approve()
-    assert Lines("^C").dialogs.confirm("Sure?") is False
+    assert Lines("^C").dialogs.confirm("Sure?", grave=False) is False
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ EVERY = {
     "words": question_dialog({"question": "Why?"}),
     "plan": plan_dialog(PLAN),
     "review": review_dialog(QuestionAsked("c1", "review", {"title": "step one"})),
-    "yes or no": confirm_dialog("Sure?"),
+    "yes or no": confirm_dialog("Sure?", grave=False),
 }
 
 

@@ -6,14 +6,21 @@ import time
 
 import pytest
 
-from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
 from agent_cli.shells.terminal.app.key_guard import GRAVE_SECONDS, QUIET_SECONDS
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
-from agent_cli.shells.terminal.dialogs.approval import approval_dialog
+from agent_cli.shells.terminal.dialogs.approval import approval_dialog, hunk_dialog
 from agent_cli.shells.terminal.dialogs.model import Dialog
-from agent_cli.shells.terminal.dialogs.questions import confirm_dialog, plan_dialog, question_dialog, review_dialog
+from agent_cli.shells.terminal.dialogs.questions import (
+    confirm_dialog,
+    decide_dialog,
+    plan_dialog,
+    question_dialog,
+    review_dialog,
+)
 from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asked_review, asking, decision, later, play
 
+HUNK = Hunk("a.py", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
 CHANGE = EditableCall("Bash", {"command": "touch a"})
 APPROVAL = approval_dialog(REQUEST, CHANGE)
 GRAVE = approval_dialog(REQUEST.replace(warnings=("deletes 2 files",)), CHANGE)
@@ -73,7 +80,7 @@ def test_the_effect_of_a_key_is_on_the_screen_within_fifty_milliseconds(key: str
         (plan_dialog(asked_plan({"plan": "1. Touch it"})), decision("approve"), decision("reject")),
         (review_dialog(asked_review({"title": "step one", "files": []})), decision("approve"), decision("reject")),
         (question_dialog({"question": "Which?", "options": OPTIONS}), "Red", "(no answer)"),
-        (confirm_dialog("Undo it?"), True, False),
+        (confirm_dialog("Undo it?", grave=True), True, False),
     ],
 )
 def test_y_and_n_answer_every_question(dialog: Dialog, yes: object, no: object) -> None:
@@ -89,24 +96,128 @@ def test_y_and_n_answer_every_question(dialog: Dialog, yes: object, no: object) 
     play(story)
 
 
-def test_a_letter_soon_after_another_key_is_typed_and_answers_when_it_is_pressed_again() -> None:
+def too_soon(stage: Stage, key: str) -> None:
+    """A key right after another one."""
+    later(stage, QUIET_SECONDS - 0.1)
+    stage.press(key)
+    stage.has(key)
+    assert f"press {key} again" in stage.live.hint
+
+
+@pytest.mark.parametrize("key", ["y", "2"])
+def test_a_key_soon_after_another_is_typed_and_answers_when_it_is_pressed_again(key: str) -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, APPROVAL)
-        later(stage, QUIET_SECONDS - 0.1)
-        stage.press("y")
-        stage.has("y")
-        assert not found and "press y again" in stage.live.hint
+        too_soon(stage, key)
         stage.press("\r")
         stage.until(lambda: "could be an answer" in stage.live.hint)
         stage.has("")
         assert not found and not stage.live.queued
         stage.now += 0.1
-        stage.press("y")
-        stage.has("y")
+        stage.press(key)
+        stage.has(key)
         stage.now += 1
+        stage.press(key)
+        stage.until(lambda: found)
+        stage.has("")
+
+    play(story)
+
+
+@pytest.mark.parametrize("key", ["y", "2"])
+@pytest.mark.parametrize("pause", [0.1, 0.6])
+@pytest.mark.parametrize("paste", [False, True])
+def test_a_key_that_came_too_soon_is_no_part_of_the_command_behind_it(key: str, pause: float, paste: bool) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, APPROVAL)
+        too_soon(stage, key)
+        stage.now += pause
+        for part in ["/todos"] if paste else "/todos":
+            stage.press(part)
+            stage.rest()
+        stage.has("/todos")
+        stage.answer("\r")
+        stage.until(lambda: stage.session.asides == ["/todos"])
+        assert not found and stage.live.questions.ask is not None
+        stage.live.soon(stage.live.questions.cancel)
+
+    play(story)
+
+
+def test_a_key_that_came_too_soon_goes_by_itself_and_enter_does_not_take_another_answer_then() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, GRAVE)
+        too_soon(stage, "n")
+        stage.now += QUIET_SECONDS + 0.01
+        # A timer of the program.
+        stage.has("")
+        stage.now += 5
+        stage.press("\r")
+        stage.until(lambda: "Nothing is answered" in stage.live.hint)
+        assert not found
+        stage.answer("\r")
+        stage.until(lambda: found == [decision("approve")])
+
+    play(story)
+
+
+def test_a_sentence_that_begins_soon_after_another_key_keeps_its_first_letters() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, APPROVAL)
+        later(stage, 0.1)
+        for letter in "yes, and add tests":
+            stage.press(letter)
+            stage.rest()
+            stage.now += 0.1
+        stage.has("yes, and add tests")
+        assert not found
+        stage.live.soon(stage.live.questions.cancel)
+
+    play(story)
+
+
+UNDO = [("y", "Yes", "revert 2 files"), ("s", "Some", "file by file"), ("n", "No", "")]
+
+
+@pytest.mark.parametrize(
+    ("dialog", "key", "answer"),
+    [
+        (confirm_dialog("Undo it anyway?", grave=True), "y", True),
+        (confirm_dialog("Undo it anyway?", grave=True), "n", False),
+        (decide_dialog("Undo?", UNDO, grave=True), "s", "s"),
+        (decide_dialog("Undo?", UNDO, grave=True), "1", "y"),
+        (hunk_dialog(HUNK, 1, 2, grave=True), "y", True),
+    ],
+)
+def test_a_letter_counts_after_a_second_where_a_command_or_a_hunk_destroys_something(
+    dialog: Dialog, key: str, answer: object
+) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, dialog)
+        later(stage, GRAVE_SECONDS - 0.1)
+        stage.press(key)
+        stage.has(key)
+        assert not found
+        stage.now += QUIET_SECONDS + 0.01
+        stage.has("")
+        stage.press(key)
+        stage.until(lambda: found == [answer])
+
+    play(story)
+
+
+def test_of_a_review_only_what_undoes_waits() -> None:
+    dialog = review_dialog(asked_review({"title": "step one", "files": []}))
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, dialog)
+        later(stage, 0.5)
+        stage.press("u")
+        stage.has("u")
+        stage.now += QUIET_SECONDS + 0.01
+        stage.has("")
         stage.press("y")
         stage.until(lambda: found == [decision("approve")])
-        stage.has("")
 
     play(story)
 
@@ -211,7 +322,7 @@ def test_escape_in_a_draft_goes_to_the_question_and_then_refuses() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("words", ["please wait", "fix it first", "/todos", "2/3 of it"])
+@pytest.mark.parametrize("words", ["please wait", "fix it first", "/todos", "2 of them"])
 def test_what_does_not_begin_with_an_answer_is_a_message(words: str) -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, APPROVAL)
@@ -219,7 +330,7 @@ def test_what_does_not_begin_with_an_answer_is_a_message(words: str) -> None:
         for letter in words:
             stage.press(letter)
             stage.until(lambda letter=letter: stage.live.line.buffer.text.endswith(letter))  # type: ignore[misc]
-            stage.now += 0.5
+            stage.now += 0.1 if words[0] == "2" else 0.5
         stage.has(words)
         stage.answer("\r")
         stage.until(lambda: [*stage.live.queued, *stage.session.asides] == [words])

@@ -14,7 +14,6 @@ import agent_cli.shells.terminal.commands  # noqa: F401 - the commands that exis
 from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import EditableCall
-from agent_cli.shells.terminal.app import question_view
 from agent_cli.shells.terminal.app.layout import above
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.app.question_view import QuestionView
@@ -324,7 +323,7 @@ def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
 
 def test_a_second_question_waits_for_the_first() -> None:
     def story(stage: Stage) -> None:
-        one, two = OpenDialog(confirm_dialog("one?")), OpenDialog(confirm_dialog("two?"))
+        one, two = OpenDialog(confirm_dialog("one?", grave=False)), OpenDialog(confirm_dialog("two?", grave=False))
 
         def job(text: str) -> None:
             stage.live.bridge.emit(one)
@@ -457,8 +456,7 @@ def test_a_choice_is_shortened_and_wrapped_in_one_pass(monkeypatch: pytest.Monke
         measured[0] += len(text)
         return cells(text)
 
-    for module in (lines, question_view):
-        monkeypatch.setattr(module, "cells", counting)
+    monkeypatch.setattr(lines, "cells", counting)
     label = "rm -f " + " ".join(f"file-{number:04}" for number in range(2_000))
     dialog = Dialog(Prose("Run this command?"), choices=(Choice("a", f"always {label}", GiveAnswer(None)),))
     view = QuestionView(dialog)

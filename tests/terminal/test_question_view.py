@@ -54,7 +54,7 @@ EVERY = {
     "question": question_dialog({"question": "Which of these is the one to take? " * 9, "options": OPTIONS[:4]}),
     "several": question_dialog({"question": "Which?", "options": OPTIONS, "multiSelect": True}),
     "review": review_dialog(asked_review({"title": "step one", "files": FILES})),
-    "confirm": confirm_dialog("Undo it?"),
+    "confirm": confirm_dialog("Undo it?", grave=False),
 }  # fmt: skip
 
 
@@ -177,6 +177,25 @@ def test_an_edit_offers_further_edits_and_shows_its_hunks_as_a_key() -> None:
     assert shown[1] == "Make this change to a.py? · 80 lines above"
     assert "  s  Yes, and make further edits without asking · Shift-Tab" in shown
     assert "h review 2 hunks" in view.keys(79, replying=False, away=False).plain
+
+
+@pytest.mark.parametrize(("columns", "room"), [(40, 12), (40, 7), (30, 12), (80, 21)])
+@pytest.mark.parametrize("explained", [False, True])
+def test_what_a_choice_allows_is_wrapped_and_never_cut(columns: int, room: int, *, explained: bool) -> None:
+    rule = "Bash(python3 -m pytest tests/unit/test_dates.py:*)"
+    for request in (REQUEST.replace(always=rule, warnings=("deletes 2 files",)), EDIT):
+        view = QuestionView(approval_dialog(request, CHANGE))
+        if explained:
+            view.explain()
+        seen = ""
+        for _ in view.choices:
+            shown = rows(view, columns, room)
+            text = " ".join(" ".join(shown).split())
+            assert "…" not in text.replace("py …", ""), shown
+            seen += f"{text}\n"
+            view.move(1)
+        for choice in view.choices:
+            assert choice.label in seen, (choice.label, seen)
 
 
 def test_the_list_is_dim_while_the_keys_go_elsewhere() -> None:

@@ -70,6 +70,11 @@ def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
                 yield f"{verb} {escape_lookalikes(effect.target)}"
 
 
+def is_grave(request: ApprovalRequested) -> bool:
+    """Return True if a call may destroy something or leave the sandbox: a call with nothing to warn of does neither."""
+    return bool(request.warnings)
+
+
 _RUNS = re.compile(r"runs a command(?:: (.+?)( \(not known to be read-only\))?(?:: .*)?)?")
 _NEEDS_APPROVAL = re.compile(r"needs approval: (.*) \(runs a command.*\)")
 

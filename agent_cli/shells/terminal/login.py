@@ -46,7 +46,7 @@ class LoginQuestions(Protocol):
 
     def say(self, text: str) -> None: ...
 
-    def confirm(self, question: str) -> bool: ...
+    def confirm(self, question: str, *, grave: bool) -> bool: ...
 
     def choose(self, question: str, options: Sequence[tuple[str, str]], *, quiet: bool = False) -> int | None: ...
 
@@ -166,7 +166,7 @@ class ModelLogin:
             raise
         except login.LoginError as error:
             self._asks.say(f"  The key could not be checked: {one_line(str(error))}")
-            if not self._asks.confirm("Store it without a check?"):
+            if not self._asks.confirm("Store it without a check?", grave=False):
                 return None
             found = login.CheckedKey(checked=False)
         try:

@@ -48,10 +48,10 @@ class UserOutput(Protocol):
 class UserQuestions(Protocol):
     """Questions of a command. Each raises CancelledError if the question is interrupted."""
 
-    def confirm(self, question: str) -> bool:
+    def confirm(self, question: str, *, grave: bool) -> bool:
         """Ask for yes or no."""
 
-    def decide(self, question: str, options: Sequence[tuple[str, str, str]]) -> str | None:
+    def decide(self, question: str, options: Sequence[tuple[str, str, str]], *, grave: bool) -> str | None:
         """Return the key of the answer; None for `n` or no answer. An option is a key, a label and a detail."""
 
     def choose(self, question: str, options: Sequence[tuple[str, str]], *, quiet: bool = False) -> int | None:

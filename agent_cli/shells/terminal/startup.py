@@ -300,7 +300,7 @@ def _run_first(command: str, dialogs: Dialogs, config: Config, layers: Layers, r
     program = [sys.executable, "-P", "-m", "agent_cli", command]
     with terminal_echo(on=True):
         run_interruptible(lambda: subprocess.call(program))
-    if command != "import" or not dialogs.put(confirm_dialog("Import these?")):
+    if command != "import" or not dialogs.put(confirm_dialog("Import these?", grave=False)):
         return layers
     run_interruptible(lambda: subprocess.call([*program, "--apply"]))
     layers = read_settings(config, run_env)
@@ -410,7 +410,8 @@ def _inputs_of(found: ProjectServer) -> list[str]:
 def _before_start(title: str, lines: list[str], question: str) -> Dialog:
     """Build a yes-or-no question whose continuation lines are indented, so that they cannot be mistaken for ours."""
     body = [Prose(escape_lookalikes(one_line(line)), more="    ") for line in lines]
-    return confirm_dialog(escape_lookalikes(one_line(title)), body, question)
+    # What the project starts runs outside the sandbox.
+    return confirm_dialog(escape_lookalikes(one_line(title)), body, question, grave=True)
 
 
 _RESTORED_MODES: tuple[Mode, ...] = ("acceptEdits", "plan", "dontAsk")

@@ -126,6 +126,7 @@ class TerminalApp:
             editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
             color_depth=_DEPTHS[colors.palette.depth],
         )
+        self.app.key_processor.before_key_press += self._before_key
         self.app.key_processor.after_key_press += self._after_key
 
     def run(self, first: Callable[[], None] | None = None) -> None:
@@ -377,6 +378,9 @@ class TerminalApp:
         if not self.busy and not self.leaving and self.session.wakes():
             self._work(self.session.run_woken)
 
+    def _before_key(self, sender: object) -> None:
+        self.questions.guard.drop_early()
+
     def _after_key(self, sender: object) -> None:
         self.questions.key_pressed()
         # The key that opened a panel does not close it.
@@ -485,8 +489,12 @@ class TerminalApp:
                 self.hint = ""
                 self.app.redraw()
 
+        self.later(seconds, forget)
+
+    def later(self, seconds: float, run: Callable[[], None]) -> None:
+        """Run on the drawing thread after some seconds."""
         if self.app.loop is not None:
-            self.app.loop.call_later(seconds, forget)
+            self.app.loop.call_later(seconds, run)
 
     def clear_hint(self) -> None:
         """Remove the hint with the next frame."""

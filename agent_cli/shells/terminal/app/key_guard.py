@@ -23,8 +23,9 @@ class KeyHost(Protocol):
 class KeyGuard:
     """Distinguishes keys that answer from keys that type.
 
-    A key answers if it came alone, nothing is in the line, and no key came shortly before it. A letter that came too
-    soon is typed. Pressed again in time, it answers, so that an impatient user need not erase it.
+    A key answers if it came alone, nothing is in the line, and no key came shortly before it. One that came too soon is
+    typed, as it may begin a word: it stays if the next key follows at once, and goes if none does. A command that is
+    typed behind it replaces it. Pressed again in time, it answers.
     """
 
     def __init__(self, screen: KeyHost, clock: Callable[[], float]) -> None:
@@ -34,12 +35,14 @@ class KeyGuard:
         self._used = self._answers = False
         # The last key, if it has answered.
         self._answered_with = ""
-        # Letters in the line that came too soon to answer.
+        # Keys in the line that came too soon to answer.
         self.early = ""
+        # Keys that came too soon and have gone since: Enter then says so, and answers only when pressed once more.
+        self.gone = ""
 
     def open(self, view: QuestionView) -> None:
         """Start guarding a question that has appeared."""
-        self._view, self._opened_at, self.early = view, self._clock(), ""
+        self._view, self._opened_at, self.early, self.gone = view, self._clock(), "", ""
 
     def close(self, key: str = "") -> None:
         """End guarding. key: the one that has answered."""
@@ -50,17 +53,30 @@ class KeyGuard:
         """Mark the current key as moving in the question, which does not count as typing."""
         self._used = True
 
+    def drop_early(self) -> bool:
+        """Remove keys that came too soon from the line, if no other followed them at once; return True if so."""
+        if not self.early or not self.is_quiet:
+            return False
+        gone = self.early
+        self.forget_early()
+        self.gone = gone
+        return True
+
     def key_pressed(self) -> None:
-        """Note a key press."""
+        """Note a key that was handled."""
         if not self._used:
             self._key_at = self._clock()
         self._answered_with = self._answered_with if self._answers else ""
         self._used = self._answers = False
-        if self.early and self._screen.line.buffer.text != self.early:
+        self.gone = ""
+        text = self._screen.line.buffer.text
+        if self.early and text != self.early:
+            if text.startswith(f"{self.early}/"):
+                self._screen.line.set_text(text.removeprefix(self.early))
             self.early = ""
 
     def forget_early(self) -> None:
-        """Remove letters that came too soon from the line."""
+        """Remove keys that came too soon from the line."""
         if self.early and self._screen.line.buffer.text == self.early:
             self._screen.line.clear()
         self.early = ""
@@ -79,8 +95,7 @@ class KeyGuard:
         """Return True if a key answers now."""
         if self._view is None or not self.is_alone or not self.is_quiet:
             return False
-        grave = self._view.dialog.grave and key.isalnum()
-        return not grave or self._clock() - self._opened_at >= GRAVE_SECONDS
+        return not self._view.is_grave(key) or self._clock() - self._opened_at >= GRAVE_SECONDS
 
     @property
     def is_typing(self) -> bool:

@@ -97,7 +97,7 @@ class Marker:
         self._timer = loop.call_later(1.0 / MOVES_PER_SECOND, self.tick)
 
 
-MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU = 6, 4, 7, 12
+MAX_STEPS, MAX_QUEUED, MAX_MENU, MAX_PICK_MENU = 6, 4, 8, 12
 # The sign before the input line in the normal mode of vi.
 VI_PROMPT = ": "
 # Cells reserved for the current activity before anything else.
@@ -538,12 +538,14 @@ def _menu(live: LiveScreen, width: int) -> list[Line]:
             return rows
     wrapped = entry(max(chosen, 0), whole=True) if picking else []
     most = max(1, most - len(wrapped[1:]))
+    # The last row says which part of a long menu is shown.
+    counts = len(menu) > most > 2
+    most -= counts
     first = max(0, min(chosen - most // 2, len(menu) - most))
     numbers = range(first, min(first + most, len(menu)))
     rows = [row for n in numbers for row in (wrapped if picking and n == max(chosen, 0) else entry(n, whole=False))]
-    if len(menu) > most:
-        (style, last), count = rows[-1][0], f"  ({len(menu)} in all)"
-        rows[-1] = ((style, truncate_cells(last, width - len(count))), ("class:dim", count))
+    if counts:
+        rows.append((("class:dim", clip(f"  {first + 1}-{first + most} of {len(menu)} · ↑↓", width)),))
     return rows
 
 

@@ -10,7 +10,7 @@ from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli import Defer, UserDecision
 from agent_cli.shells.terminal.app.input_line import InputLine
-from agent_cli.shells.terminal.app.key_guard import KeyGuard, KeyHost
+from agent_cli.shells.terminal.app.key_guard import QUIET_SECONDS, KeyGuard, KeyHost
 from agent_cli.shells.terminal.app.output import InlineApp
 from agent_cli.shells.terminal.app.question_view import QuestionView
 from agent_cli.shells.terminal.app.worker import PendingReply
@@ -76,6 +76,9 @@ class QuestionHost(KeyHost, Protocol):
     def keep_unmatched(self, text: str) -> bool:
         """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
 
+    def later(self, seconds: float, run: Callable[[], None]) -> None:
+        """Run on the drawing thread after some seconds."""
+
     def draw_now(self) -> None:
         """Draw after the key that is handled now."""
 
@@ -89,6 +92,7 @@ ROWS_ABOVE, MAX_TYPED_PART, KEYS_ROWS = 2, 6, 1
 # Keys that answer, as the terminal sends them.
 ENTER, MODE_KEY = "\r", "s-tab"
 _HINT_SECONDS = 3.0
+_AGAIN = "press the key again"
 
 
 class QuestionPanel:
@@ -224,8 +228,16 @@ class QuestionPanel:
         elif not guard.repeats_answer(key):
             self._screen.line.buffer.insert_text(key)
             guard.early += key
+            self._screen.later(QUIET_SECONDS, self._forget_early)
             self._screen.hint_for(f"That was too quick to be an answer: press {key} again", _HINT_SECONDS)
         self._screen.draw_now()
+
+    def _forget_early(self) -> None:
+        """Remove a key that came too soon, if no other followed it."""
+        if self.guard.drop_early():
+            self._screen.draw_soon()
+        elif self.guard.early:
+            self._screen.later(QUIET_SECONDS, self._forget_early)
 
     def _show(self, key: str) -> None:
         """Handle a key that decides nothing."""
@@ -256,6 +268,8 @@ class QuestionPanel:
                 return False
             line.clear()
             self._screen.hint_for(f"Nothing is sent, as {text} could be an answer: press the key", _HINT_SECONDS)
+        elif self.guard.gone:
+            self._screen.hint_for(f"Nothing is answered, as {self.guard.gone} came too quick: {_AGAIN}", _HINT_SECONDS)
         elif self.guard.is_due(ENTER):
             self._take()
         self._screen.draw_now()
@@ -319,11 +333,11 @@ class QuestionPanel:
         return True
 
     def key_pressed(self) -> None:
-        """Note a key press: what it typed is a draft."""
+        """Note a key that was handled: what it typed is a draft."""
+        self.guard.key_pressed()
         text = self._screen.line.buffer.text
         if self.ask is not None and text != self._text and not self._screen.line.replying:
             self._in_draft, self._text = True, text
-        self.guard.key_pressed()
 
     def escape(self) -> bool:
         """Go back from the draft, close the explanation, else refuse; return False if Escape has no meaning."""

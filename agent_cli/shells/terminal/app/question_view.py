@@ -13,12 +13,12 @@ from rich.text import Text
 
 from agent_cli.shells.terminal.dialogs.lines import block_lines, body_lines, detail_lines, dialog_lines, wrapped_line
 from agent_cli.shells.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick, TextInput
-from agent_cli.shells.terminal.render.ansi import cells, to_ansi, wrap
+from agent_cli.shells.terminal.render.ansi import to_ansi, wrap
 from agent_cli.shells.terminal.render.console import STYLES, row_fill, styled
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, one_line
 
-MAX_TITLE_ROWS, MAX_FACT_ROWS = 3, 2
+MAX_TITLE_ROWS, MAX_ABOUT_ROWS, MAX_FACT_ROWS = 3, 2, 2
 # Lines of a longer text that are written before a question: the first and the last ones.
 MAX_WRITTEN_LINES, END_LINES = 400, 100
 # Rows of a window from which blank rows separate the parts.
@@ -45,6 +45,7 @@ class QuestionView:
         self.explained = False
         self.written = 0
         self._bodies: dict[int, list[Text]] = {}
+        self._wrapped: dict[tuple[int, ...], list[Text]] = {}
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -71,6 +72,11 @@ class QuestionView:
         if key.isdecimal():
             return self.choices[int(key) - 1] if 0 < int(key) <= len(self.choices) else None
         return self.dialog.by_key(key) or (self.choice if key == "y" else None)
+
+    def is_grave(self, key: str) -> bool:
+        """Return True if a key answers only once the question was seen."""
+        choice = self.by_key(key)
+        return key.isalnum() and (self.dialog.grave or (choice is not None and choice.grave))
 
     def move(self, step: int) -> None:
         """Move the highlight."""
@@ -131,7 +137,8 @@ class QuestionView:
     def fits(self, console: Console, width: int, room: int) -> bool:
         """Return True if the body fits between the question and its choices."""
         body = self.body(console, width)
-        fixed = 1 + len(self._title(width)) + len(self._facts(width)) + len(self.choices)
+        choices = sum(len(self._choice_rows(number, width, detailed=False)) for number in range(len(self.choices)))
+        fixed = 1 + len(self._title(width)) + len(self._facts(width)) + choices
         return not body or (not self.dialog.whole and fixed + len(body) <= room)
 
     def rows(
@@ -149,7 +156,7 @@ class QuestionView:
         rule = [Text("─" * width, STYLES["accent"])] if room > _LOW_ROWS else []
         title = title if rule else title[:1]
         left = max(room - len(rule) - len(title), 0)
-        choices = self._choices(width, left - len(facts) - len(body), dim=replying or away)
+        choices = self._choices(width, left - len(facts) - len(body), max(left - 1, 1), dim=replying or away)
         listed = [row for rows in choices for row in rows]
         if len(body) + len(facts) + len(listed) > left:
             body = _cut(body, max(left - len(facts) - len(listed), 1))
@@ -157,7 +164,7 @@ class QuestionView:
             facts = facts[:1]
         at = sum(map(len, choices[: self.chosen]))
         if len(listed) > (most := max(left - len(body) - len(facts), 1)):
-            first = max(0, min(at - most // 2, len(listed) - most))
+            first = max(0, min(at - most // 2, len(listed) - most), at + len(choices[self.chosen]) - most)
             listed, at = listed[first : first + most], at - first
         spare = left - len(body) - len(facts) - len(listed) if roomy else 0
         gap: list[Text] = [Text()]
@@ -189,7 +196,7 @@ class QuestionView:
             if title and title[-1].cell_len + text.cell_len <= width:
                 title[-1] = Text().append_text(title[-1]).append_text(text)
             else:
-                title += wrap(styled(about, "dim"), width)[:1]
+                title += wrap(styled(about, "dim"), width)[:MAX_ABOUT_ROWS]
         return title
 
     def _facts(self, width: int) -> list[Text]:
@@ -206,29 +213,42 @@ class QuestionView:
         """Yield why it is asked, and what is known about it."""
         yield from detail_lines(self.dialog, console)
 
-    def _choices(self, width: int, room: int, *, dim: bool = False) -> list[list[Text]]:
-        """Return the rows of each choice: wrapped if there is room, else shortened."""
-        numbers = range(len(self.choices))
-        choices = [wrapped_line(self._choice_row(n, dim=dim), width, min(5, width // 2)) for n in numbers]
-        if sum(map(len, choices)) <= room:
-            return choices
-        return [[self._choice_row(number, width, dim=dim)] for number in numbers]
+    def _choices(self, width: int, room: int, most: int, *, dim: bool) -> list[list[Text]]:
+        """Return the rows of each choice, wrapped by words.
 
-    def _choice_row(self, number: int, width: int = 0, *, dim: bool = False) -> Text:
-        """Return a choice as one line, shortened in the middle to the width, if one is given."""
+        Without room for their descriptions, only the highlighted one has its own, or none. What a choice allows is
+        whole, unless it takes more rows than there may be at most.
+        """
+        numbers = range(len(self.choices))
+        bare = [self._choice_rows(n, width, detailed=False, dim=dim) for n in numbers]
+        full = [self._choice_rows(n, width, dim=dim) if self._described(n) else bare[n] for n in numbers]
+        one = [full[n] if n == self.chosen else bare[n] for n in numbers]
+        found = next((rows for rows in (full, one) if sum(map(len, rows)) <= room), bare)
+        return [rows if len(rows) <= most else _cut_middle(rows, most, width) for rows in found]
+
+    def _choice_rows(self, number: int, width: int, *, detailed: bool = True, dim: bool = False) -> list[Text]:
+        """Return the rows of a choice; kept, as a label may have a whole command."""
+        state = number == self.chosen, number in self.marked, self.explained, detailed, dim
+        if (key := (number, width, *state)) not in self._wrapped:
+            row = self._choice_row(number, detailed=detailed, dim=dim)
+            self._wrapped[key] = wrapped_line(row, width, min(5, width // 2))
+        return self._wrapped[key]
+
+    def _described(self, number: int) -> str:
+        """Return what is said about a choice behind its label."""
+        choice = self.choices[number]
+        return choice.why if self.explained and choice.why else choice.detail
+
+    def _choice_row(self, number: int, *, detailed: bool, dim: bool) -> Text:
+        """Return a choice as one line. detailed: with its description."""
         choice, chosen = self.choices[number], number == self.chosen
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
         text = Text(f"{'❯' if chosen else ' '} ", STYLES["accent"] if chosen and not dim else "")
         text.append(f"{choice.key:<2} ", "dim" if dim else STYLES["accent"]).append(box)
         style = "dim" if dim else "bold" if chosen else ""
         text.append_text(Text(style=style).append_text(styled(one_line(choice.label))))
-        if width and text.cell_len > width > 20:
-            text = _shorten_middle(text, width)
-        more = choice.why if self.explained and choice.why else choice.detail
-        if more:
+        if detailed and (more := self._described(number)):
             text.append_text(styled(f" · {one_line(more)}", "dim"))
-        if width:
-            text.truncate(width, overflow="ellipsis")
         return text
 
     def keys(self, width: int, *, replying: bool, away: bool) -> Text:
@@ -274,14 +294,13 @@ def _join_fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
         left.remove(max(reversed(left), key=lambda part: part[2]))
 
 
-def _shorten_middle(text: Text, width: int) -> Text:
-    """Shorten a line to a width by cutting out the middle; the end gets a third of it."""
-    start = text.copy()
-    start.truncate(width - 1 - width // 3)
-    room, cut = width - 1 - start.cell_len, len(text.plain)
-    while cut > 0 and (size := cells(text.plain[cut - 1])) <= room:
-        room, cut = room - size, cut - 1
-    return start.append("…").append_text(text.divide([cut])[-1])
+def _cut_middle(rows: list[Text], most: int, width: int) -> list[Text]:
+    """Return the first and the last rows of a choice, with a sign between them."""
+    end = most // 2
+    *first, last = rows[: most - end]
+    last = last.copy()
+    last.truncate(width - 1)
+    return [*first, last.append("…"), *rows[len(rows) - end :]]
 
 
 def _cut(rows: list[Text], most: int) -> list[Text]:

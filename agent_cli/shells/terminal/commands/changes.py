@@ -43,7 +43,8 @@ from agent_tools.edit.diff import ParsedHunk, parse_hunks
 from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, one_line, parse_number, short_path, shorten
 
-_MAX_LISTED, _MAX_TITLE_CHARS = 30, 200
+# A title has the width of the view, which cuts it.
+_MAX_LISTED, _MAX_TITLE_CHARS = 30, 1_000
 
 
 @contextmanager
@@ -132,7 +133,7 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
     Raises UsageError.
     """
     ways = [("1", "Conversation and files", ""), ("2", "Conversation only", ""), ("3", "Files only", "")]
-    way = ctx.decide("What should go back?", ways)
+    way = ctx.decide("What should go back?", ways, grave=True)
     if way is None:
         return False
     with _undo_work(ctx) as work:
@@ -237,7 +238,7 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False, redo:
     if not ready and not ask:
         ctx.say(f"No file can be {'re-applied' if redo else 'reverted'}.")
         return []
-    if offered and not ctx.confirm("Roll back?"):
+    if offered and not ctx.confirm("Roll back?", grave=True):
         return None
     if ready and not offered:
         options = [
@@ -245,14 +246,13 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False, redo:
             ("s", "Some", "file by file"),
             ("n", "No", ""),
         ]
-        answer = ctx.decide("Redo?" if redo else "Undo?", options)
+        answer = ctx.decide("Redo?" if redo else "Undo?", options, grave=True)
         if answer is None:
             return None
         if answer == "s":
-            ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
-    return ready + [
-        i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: {'redo' if redo else 'undo'} it anyway?")
-    ]
+            ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?", grave=True)]
+    anyway = "redo it anyway?" if redo else "undo it anyway?"
+    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: {anyway}", grave=True)]
 
 
 def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
@@ -274,7 +274,7 @@ _MAX_COMMIT_FILES = 40
 def _commit(ctx: SlashContext, words: str) -> None:
     """Commit. Raises UsageError or CancelledError and then commits nothing."""
     if (starts := git_would_start(ctx.run_env, ctx.layers)) and not ctx.confirm(
-        f"This project is not trusted. Let git run anyway, with {one_line(shorten(starts, 300))}?"
+        f"This project is not trusted. Let git run anyway, with {one_line(shorten(starts, 300))}?", grave=True
     ):
         return
     context = ctx.agent.tool_context
@@ -330,7 +330,7 @@ def _ask_about_doubtful(ctx: SlashContext, choice: CommitChoice) -> list[FileSta
         raise UsageError(f"Resolve the conflicts first: {shorten(', '.join(unmerged), 200)}.")
     take = []
     for change in choice.take:
-        if change.partly_staged and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
+        if change.partly_staged and not ctx.confirm(f"{change.path} is staged in part: commit all of it?", grave=False):
             ctx.say(f"  left out, already staged: {one_line(change.path)}")
         else:
             take.append(change)
@@ -407,7 +407,7 @@ def _confirm_message(ctx: SlashContext, repo: Repository, take: Sequence[FileSta
         for line in message.splitlines():
             ctx.say(f"  {line}".rstrip())
         ctx.say("")
-        answer = ctx.decide("Commit with this message?", options)
+        answer = ctx.decide("Commit with this message?", options, grave=False)
         if answer == "y":
             return message
         if answer != "e":

@@ -240,7 +240,7 @@ def _approve(ctx: SlashContext, server: Any) -> None:
         ctx.say(f"  {server.found.line}")
         for what, given in server.found.described_inputs.items():
             ctx.say(f"  {what}: {given}")
-        if ctx.confirm(f"Start the MCP server {server.name}?"):
+        if ctx.confirm(f"Start the MCP server {server.name}?", grave=True):
             if why := server.approve():
                 ctx.say(f"It holds for this session only: {why}.")
             server.restart(_RECONNECT_SECONDS)
@@ -252,7 +252,7 @@ def _approve(ctx: SlashContext, server: Any) -> None:
         return
     for offer in server.withheld_offers:
         ctx.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
-    if ctx.confirm(f"Use this version of the tools of {server.name}?") and (why := server.approve()):
+    if ctx.confirm(f"Use this version of the tools of {server.name}?", grave=True) and (why := server.approve()):
         ctx.say(f"It holds for this session only: {why}.")
 
 

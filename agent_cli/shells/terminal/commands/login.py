@@ -54,7 +54,7 @@ def offer_login(ctx: SlashContext) -> None:
     """After a turn whose key was refused, offer to log in and to try the turn again."""
     conversation = ctx.agent
     while (provider := refused_by(ctx, conversation.last)) is not None:
-        if not ctx.confirm(f"Log in to {provider.name} with another key, and try again?"):
+        if not ctx.confirm(f"Log in to {provider.name} with another key, and try again?", grave=False):
             return
         if ModelLogin(ctx, ctx.outside, ctx.run_env, ctx.config).log_in(provider) is None:
             return

@@ -282,7 +282,7 @@ def _export(ctx: SlashContext, words: str) -> None:
         try:
             export.write_document(path, made, replace=False)
         except FileExistsError:
-            if not ctx.confirm(f"{path.name} exists already. Replace it?"):
+            if not ctx.confirm(f"{path.name} exists already. Replace it?", grave=True):
                 return
             export.write_document(path, made, replace=True)
     except SessionNotFoundError as error:

@@ -170,7 +170,7 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
     home = ctx.run_env.home
     wide = folder == Path(folder.anchor) or folder == home or ctx.run_env.root.is_relative_to(folder)
     question = f"{folder} holds much more than a project: all of it could be read without a question. Add it?"
-    if wide and not ctx.confirm(question):
+    if wide and not ctx.confirm(question, grave=False):
         ctx.say("Nothing was added.")
         return
     workspace.widen(folder)

@@ -12,6 +12,7 @@ from agent_cli.kernel.runtime.approval_words import (
     call_facts,
     described,
     effect_lines,
+    is_grave,
     lasting_approvals,
 )
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
@@ -123,7 +124,7 @@ def ask_approval(
 def are_alike(request: ApprovalRequested, other: ApprovalRequested) -> bool:
     """Return True if two calls do the same kind of thing, and nothing that the user is warned of."""
     kinds = [sorted({effect.kind for effect in r.effects}) for r in (request, other)]
-    return request.tool == other.tool and kinds[0] == kinds[1] and not (request.warnings or other.warnings)
+    return request.tool == other.tool and kinds[0] == kinds[1] and not (is_grave(request) or is_grave(other))
 
 
 def together_dialog(requests: Sequence[ApprovalRequested]) -> Dialog:
@@ -158,7 +159,7 @@ def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> Us
     comments: list[str] = []
     rest: RemainingHunks | None = None
     for number, hunk in enumerate(change.hunks, 1):
-        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
+        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks), grave=is_grave(request)))
         if isinstance(answer, Defer):
             return answer
         if isinstance(answer, RemainingHunks):
@@ -198,8 +199,7 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall, alike: int
         about=described(request),
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
         asks=approval_question(request),
-        # A call with nothing to warn of stays in the sandbox, and destroys nothing.
-        grave=bool(request.warnings),
+        grave=is_grave(request),
         reported=True,
     )
 
@@ -258,8 +258,8 @@ def _effect_blocks(request: ApprovalRequested, title: str) -> Iterator[Block]:
         yield DiffBlock(request.preview, titled=single)
 
 
-def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
-    """Build the question about one hunk of a change.
+def hunk_dialog(hunk: Hunk, number: int, of: int, *, grave: bool = False) -> Dialog:
+    """Build the question about one hunk of a change. grave: the change is.
 
     The answer is True, False, a `SkippedHunk` or `RemainingHunks`.
     """
@@ -290,4 +290,5 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
         ),
         escape="d" if left > 1 else "n",
         told=told,
+        grave=grave,
     )

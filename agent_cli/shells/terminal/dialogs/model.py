@@ -119,6 +119,7 @@ class Choice(Value):
     listed: False if it has a key, but is not in the list.
     rare: it is in the list only while the question is explained.
     mode_key: the key that changes the permission mode selects it too.
+    grave: as in `Dialog`, for this answer alone.
     """
 
     key: str
@@ -132,6 +133,7 @@ class Choice(Value):
     listed: bool = True
     rare: bool = False
     mode_key: bool = False
+    grave: bool = False
 
 
 class Dialog(Value):
@@ -152,7 +154,8 @@ class Dialog(Value):
     reported: an event of the turn reports the answer, so the panel does not.
     told: returns the line to write for an answer, if it is not the usual one; "" for none.
     guard: seconds without a line before a line counts as an answer, in the plain front end.
-    grave: something would be destroyed, or leave the sandbox.
+    grave: an answer may destroy something, or let it leave the sandbox. Whoever builds a question says it; about calls,
+        `is_grave` does. A letter then counts only once the question was seen.
     whole: the body is written above the question in any case.
     quiet: if possible, nothing of it stays on the screen.
     """

@@ -211,7 +211,7 @@ def review_dialog(asked: QuestionAsked) -> Dialog:
         choices=(
             Choice("y", "Yes, continue", GiveAnswer(read("y")), YES, "yes", comment=note),
             Choice("r", "Request changes first", change, short="request changes first"),
-            Choice("u", "Undo this", undo, short="undo this"),
+            Choice("u", "Undo this", undo, short="undo this", grave=True),
             Choice("n", "No, end here", GiveAnswer(read("n")), NO, "no, end here"),
             Choice("w", "continue with a comment", note, listed=False),
         ),
@@ -254,14 +254,17 @@ def _read_review(asked: QuestionAsked, words: str) -> UserDecision:
     return _parse_verdict(asked, words)
 
 
-def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") -> Dialog:
-    """Return a yes-or-no dialog for a command of the user's, or before the session starts."""
+def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "", *, grave: bool) -> Dialog:
+    """Return a yes-or-no dialog for a command of the user's, or before the session starts.
+
+    grave: as in `Dialog`; whoever asks has to say it.
+    """
     choices = (
         Choice("y", "Yes", GiveAnswer(True), YES, "yes"),
         Choice("n", "No", GiveAnswer(False), NO, "no"),
     )
     title = Prose(text, more="    ") if question else Prose(text, "ask")
-    return Dialog(title, tuple(body), question=question, choices=choices, from_command=True)
+    return Dialog(title, tuple(body), question=question, choices=choices, from_command=True, grave=grave)
 
 
 def pick_dialog(text: str, options: Sequence[Option], empty: str = "cancel") -> Dialog:
@@ -269,14 +272,14 @@ def pick_dialog(text: str, options: Sequence[Option], empty: str = "cancel") -> 
     return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options), empty), from_command=True, guard=0.0)
 
 
-def decide_dialog(text: str, options: Sequence[tuple[str, str, str]]) -> Dialog:
-    """Return a dialog with few fixed answers, each (key, label, detail); the answer is its key."""
+def decide_dialog(text: str, options: Sequence[tuple[str, str, str]], *, grave: bool) -> Dialog:
+    """Return a dialog with few fixed answers, each (key, label, detail); the answer is its key. grave: as above."""
     choices = []
     for number, (key, label, detail) in enumerate(options, 1):
         names = (key, label.lower(), str(number), *(("",) if key == "n" else ()))
         short = f"{label.lower()}: {detail}" if detail else label.lower()
         choices.append(Choice(key, label, GiveAnswer(key), names, short, detail=detail))
-    return Dialog(Prose(text, "ask"), question=text, choices=tuple(choices), from_command=True)
+    return Dialog(Prose(text, "ask"), question=text, choices=tuple(choices), from_command=True, grave=grave)
 
 
 class Dialogs(ABC):
@@ -294,13 +297,13 @@ class Dialogs(ABC):
         Raises CancelledError if the turn is interrupted.
         """
 
-    def confirm(self, question: str) -> bool:
-        """Ask a yes-or-no question; anything but `y` and `yes` means no."""
-        return bool(self.put(confirm_dialog(question)))
+    def confirm(self, question: str, *, grave: bool) -> bool:
+        """Ask a yes-or-no question; anything but `y` and `yes` means no. grave: as in `Dialog`."""
+        return bool(self.put(confirm_dialog(question, grave=grave)))
 
-    def decide(self, question: str, options: Sequence[tuple[str, str, str]]) -> str | None:
-        """Return the key of the user's answer; None for `n` or no answer."""
-        key: str | None = self.put(decide_dialog(question, options))
+    def decide(self, question: str, options: Sequence[tuple[str, str, str]], *, grave: bool) -> str | None:
+        """Return the key of the user's answer; None for `n` or no answer. grave: as in `Dialog`."""
+        key: str | None = self.put(decide_dialog(question, options, grave=grave))
         return None if key == "n" else key
 
     def choose(self, question: str, options: Sequence[Option], *, quiet: bool = False) -> int | None:

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from agent_cli.shells.terminal.render.ansi import cells, clip, to_ansi, truncate_cells
 from agent_cli.shells.terminal.render.call_output import MORE_KEY, RunningOutput, fit_rules
-from agent_cli.shells.terminal.render.console import MARGIN, hanging, styled, wrap_words
-from agent_cli.shells.terminal.render.writer import CALL_MARKS, Outcome, Writer, call_title
+from agent_cli.shells.terminal.render.console import MARGIN, STYLES, hanging, styled, wrap_words
+from agent_cli.shells.terminal.render.writer import CALL_MARKS, Outcome, Writer, call_title, without_ticks
 from agent_tools.text import counted, escape_controls
 
 _RESULT_INDENT = "  └ ", "    "
@@ -231,13 +231,14 @@ class LiveWriter(Writer):
         mark, style = ("✓", "good") if outcome == "done" else ("✗", "bad")
         rows = [Text().append_text(styled(mark, style))]
         for number, (fact, style) in enumerate(facts):
-            joined = Text(" · " if number else " ").append_text(styled(fact, style))
-            joined.stylize("dim", 0, 3 if number else 1)
-            over = rows[-1].cell_len + joined.cell_len - (self.console.width - 1)
+            before = Text(" · " if number else " ", STYLES["dim"])
+            whole = shown = styled(without_ticks(fact), style)
+            over = rows[-1].cell_len + before.cell_len + shown.cell_len - (self.console.width - 1)
             if number and over > 0:
-                joined = _shorten_command(joined, over)
+                shown = styled(_shorten_command(fact, over), style)
+            joined = Text().append_text(before).append_text(shown)
             if number and rows[-1].cell_len + joined.cell_len >= self.console.width:
-                rows.append(Text(MARGIN).append_text(styled(fact, style)))
+                rows.append(Text(MARGIN).append_text(whole))
             else:
                 rows[-1].append_text(joined)
         for row in rows:
@@ -333,13 +334,10 @@ class LiveWriter(Writer):
             self._answer.resize(self.answer_width)
 
 
-def _shorten_command(fact: Text, over: int) -> Text:
-    """Shorten the command in backticks at the end of a fact, if enough of it is left."""
-    start = fact.plain.find("`") + 1
-    left = fact.cell_len - start - 2 - over
-    # Keep the end of a long command: the beginning is often the same in every project.
-    if not start or not fact.plain.endswith("`") or left < max(_MIN_COMMAND_CELLS, over):
-        return fact
-    shown = fact[:-1]
-    shown.truncate(fact.cell_len - over - 1, overflow="ellipsis")
-    return shown.append_text(fact[-1:])
+def _shorten_command(fact: str, over: int) -> str:
+    """Return a fact as it is shown; the command at its end, in backticks, is shortened if enough of it is left."""
+    before, _, command = fact.partition("`")
+    left = cells(command) - 1 - over
+    if not command.endswith("`") or left < max(_MIN_COMMAND_CELLS, over):
+        return without_ticks(fact)
+    return before + truncate_cells(command[:-1], left)

@@ -51,6 +51,11 @@ def call_title(text: str) -> Text:
     return title.append(f"+{counts[1]}", STYLES["good"]).append(" ").append(f"-{counts[2]}", STYLES["bad"])
 
 
+def without_ticks(fact: str) -> str:
+    """Return a fact as it is shown: backticks mark the commands in it."""
+    return fact.replace("`", "")
+
+
 class Writer:
     """Append-only output. Whatever is written next ends an open answer, thought or line.
 
@@ -159,7 +164,7 @@ class Writer:
         self.settle()
         line = styled("done" if outcome == "done" else "ended", "" if outcome == "done" else "bad")
         for fact, style in facts:
-            line.append_text(styled(" · ", "dim")).append_text(styled(fact, style))
+            line.append_text(styled(" · ", "dim")).append_text(styled(without_ticks(fact), style))
         self.put(line)
 
     def output(self, key: str, text: str) -> None:
