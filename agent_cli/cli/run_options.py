@@ -201,7 +201,10 @@ class RunOptions(Value):
     ] = False
     verbose: Annotated[bool, _flag("--verbose", OUTPUT, "Print more to standard error.")] = False
     debug: Annotated[
-        bool, _flag("-d --debug", OUTPUT, "Write requests, responses, calls and hooks to a file; show tracebacks.")
+        bool,
+        _flag(
+            "-d --debug --mcp-debug", OUTPUT, "Write requests, responses, calls and hooks to a file; show tracebacks."
+        ),
     ] = False
     debug_filter: Annotated[
         str | None,

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.store import SessionStore, state_folder
@@ -34,25 +35,44 @@ class WorktreeError(Exception):
     """A git command failed; the message is git's."""
 
 
+class WorktreeMaker(Protocol):
+    """Makes and removes worktrees in git's place, such as hooks."""
+
+    def create(self, name: str) -> Path | None:
+        """Return the folder made for a session; None to leave it to git. Raises UsageError."""
+
+    def remove(self, path: Path) -> bool:
+        """Remove a folder that it made; return False to leave it to git. Raises UsageError."""
+
+
 class Worktree:
     """A worktree for a session.
 
     repo: the main worktree.
     use: how git may be used on it.
+    maker: made it in git's place; None for git.
     message: tells the user how it was created or found.
     """
 
-    def __init__(self, name: str, path: Path, repo: Path, use: Use) -> None:
-        self.name, self.path, self.repo, self.use = name, path, repo, use
+    def __init__(self, name: str, path: Path, repo: Path, use: Use, maker: WorktreeMaker | None = None) -> None:
+        self.name, self.path, self.repo, self.use, self._maker = name, path, repo, use, maker
         self.branch = f"agent/{name}"
         self.message = ""
-        self._lock = -1
+        self._lock_file, self._lock = Path(f"{path}.lock"), -1
+
+    def use_folder(self, made: Path) -> None:
+        """Use a folder that the maker made."""
+        self.path = made
+        self.message = f"In {made}, which a WorktreeCreate hook made."
+        with suppress(WorktreeError):
+            if branch := run_git(made, self.use, "branch", "--show-current"):
+                self.branch = branch
 
     def lock(self) -> None:
         """Mark the worktree as in use until `release`; several processes may do this at the same time."""
         import fcntl
 
-        self._lock = open_regular(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
+        self._lock = open_regular(self._lock_file, os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def _is_unused(self) -> bool:
@@ -67,13 +87,15 @@ class Worktree:
     def release(self, state: Path) -> list[str]:
         """Remove the worktree if it has no work of its own; return messages for the user."""
         try:
+            if not (self.path / ".git").exists():
+                return [f"{self.path}, which a WorktreeCreate hook made, stays: remove it when you have its changes."]
             commits, files = self._commits(), self._changed()
             if not commits and not files:
                 if not self._is_unused():
                     return [f"The worktree {self.path} is in use by another session and stays."]
                 self._remove(state)
                 return ["Removed the worktree: nothing was changed in it."]
-        except (WorktreeError, GitError, OSError) as error:
+        except (WorktreeError, GitError, OSError, UsageError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
@@ -83,7 +105,7 @@ class Worktree:
         """Remove the worktree with all its content; return error messages."""
         try:
             self._remove(state_folder(env))
-        except (WorktreeError, GitError, OSError) as error:
+        except (WorktreeError, GitError, OSError, UsageError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
@@ -132,17 +154,18 @@ class Worktree:
         return changed + [name for name in inner if _has_files(self.path / name)]
 
     def _remove(self, state: Path) -> None:
-        has_branch = self.has_branch()
+        has_branch = self._maker is None and self.has_branch()
         # Leave the folder first: it may be the working directory.
         os.chdir(self.repo)
-        run_git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
+        if self._maker is None or not self._maker.remove(self.path):
+            run_git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
         if has_branch:
             run_git(self.repo, self.use, "branch", "-q", "-D", self.branch)
         with suppress(OSError):
             TrustStore(state).forget(self.path)
         with suppress(OSError):
-            os.unlink(f"{self.path}.lock")  # noqa: PTH108
-            self.path.parent.rmdir()
+            self._lock_file.unlink()
+            self._lock_file.parent.rmdir()
 
 
 def run_git(folder: Path, use: Use, *words: str) -> str:
@@ -156,10 +179,11 @@ def run_git(folder: Path, use: Use, *words: str) -> str:
         raise WorktreeError(str(error)) from None
 
 
-def enter_worktree(wanted: str, run_env: RunEnvironment, trusted: bool) -> Worktree:
+def enter_worktree(wanted: str, run_env: RunEnvironment, trusted: bool, maker: WorktreeMaker | None = None) -> Worktree:
     """Create or find the worktree, and change to the same subfolder in it. Raises UsageError.
 
     wanted: its name; "" for a new one with a name of ours.
+    maker: may make it in git's place.
     trusted: the project is trusted. An untrusted project can have worktrees if its git folder configures nothing that
         runs; filters of the user's own configuration do not run for it.
     """
@@ -168,20 +192,21 @@ def enter_worktree(wanted: str, run_env: RunEnvironment, trusted: bool) -> Workt
         raise UsageError(
             f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."
         )
-    if not os.path.exists(run_env.root / ".git"):  # noqa: PTH110
+    made = maker.create(name) if maker is not None else None
+    if made is None and not os.path.exists(run_env.root / ".git"):  # noqa: PTH110
         raise UsageError(f"--worktree needs a git repository, and {run_env.root} is not one.")
     try:
         use: Use = "trusted" if trusted else "plain"
-        checkout = usable(run_env.root, use).checkout
-        if checkout is None:
-            raise WorktreeError(f"{run_env.root} has a .git that git cannot use")
-        common = Path(checkout.common)
-        repo = common.parent if common.name == ".git" else run_env.root
+        repo = run_env.root if made is not None else _main_worktree(run_env, use)
         folder = SessionStore(state_folder(run_env.env), repo).folder
-        worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo, use)
-        private_folder(worktree.path.parent)
+        path = folder.parent.parent / "worktrees" / folder.name / name
+        worktree = Worktree(name, path, repo, use, maker if made is not None else None)
+        private_folder(path.parent)
         worktree.lock()
-        _make(worktree)
+        if made is not None:
+            worktree.use_folder(made)
+        else:
+            _make(worktree)
     except NotUsableError as error:
         raise UsageError(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
     except (WorktreeError, GitError, OSError) as error:
@@ -189,6 +214,15 @@ def enter_worktree(wanted: str, run_env: RunEnvironment, trusted: bool) -> Workt
     inside = worktree.path / run_env.cwd.relative_to(run_env.root)
     os.chdir(inside if inside.is_dir() else worktree.path)
     return worktree
+
+
+def _main_worktree(run_env: RunEnvironment, use: Use) -> Path:
+    """Return the folder of the repository's main worktree. Raises NotUsableError, WorktreeError."""
+    checkout = usable(run_env.root, use).checkout
+    if checkout is None:
+        raise WorktreeError(f"{run_env.root} has a .git that git cannot use")
+    common = Path(checkout.common)
+    return common.parent if common.name == ".git" else run_env.root
 
 
 def _make(worktree: Worktree) -> None:

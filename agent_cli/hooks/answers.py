@@ -139,6 +139,8 @@ def _failure(ran: HookRun) -> str:
 def _read_text(event: str, text: str, strict: bool) -> HookResponse:
     """Interpret an output that is not one JSON object and contains no refusal."""
     texts = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
+    if text and HOOK_EVENTS[event].names_folder:
+        return HookResponse(HookResult(output=text))
     how = ""
     if _LOOKS_LIKE_ANSWER.search(_visible(text)):
         how = "printed an answer beside other text, where only a refusal takes effect"
@@ -292,7 +294,7 @@ class _AnswerReader:
             verdict,
             reason,
             changed,
-            self._form() if self.row.answers_form else self._output() if self.row.changes_output else None,
+            self._given(),
             (clip_hook_text(context),) if context and self.row.adds_context else (),
             stop,
             self._updates() if verdict == "allow" else (),
@@ -304,6 +306,14 @@ class _AnswerReader:
             return tuple(found)
         self.wrong.append("updatedPermissions is not a list of updates")
         return ()
+
+    def _given(self) -> Any:
+        """Return what the answer gives beside its decision, by the kind of event."""
+        if self.row.answers_form:
+            return self._form()
+        if self.row.names_folder:
+            return self.text(self.inner, "worktreePath") or None
+        return self._output() if self.row.changes_output else None
 
     def _output(self) -> Any:
         return next((self.inner[k] for k in _OUTPUTS if self.inner.get(k) is not None), None)

@@ -47,6 +47,7 @@ class HookEventRow(Value):
     changes_input: an answer may have updatedInput.
     changes_output: an answer may have updatedToolOutput.
     answers_form: an answer may have action and content, which answer a server's question.
+    names_folder: an answer is the path of a folder, as worktreePath or as plain text.
     sets_variables: the hook gets a file (CLAUDE_ENV_FILE); what it exports there is set for the session's commands.
     shows_refusal: the engine shows a refusal itself, so the line about the hook is left out.
     before_message: it may run before the message of its turn.
@@ -65,6 +66,7 @@ class HookEventRow(Value):
     changes_input: bool = False
     changes_output: bool = False
     answers_form: bool = False
+    names_folder: bool = False
     sets_variables: bool = False
     shows_refusal: bool = False
     before_message: bool = False
@@ -170,6 +172,25 @@ _CALL = HookedCall(SHELL.name, "call_1", {"command": "ls"})
 )
 def pre_tool_use(call: HookedCall) -> dict[str, Any]:
     return call.fields()
+
+
+@hook_event(
+    "PreSkillShellCommand",
+    "before a command in the text of a skill or command",
+    _CALL,
+    "deploy",
+    matched="tool_name",
+    verdicts={
+        "deny": ("refuse it", "the message would not be sent"),
+        "ask": ("refuse it", "the message would not be sent"),
+        "defer": ("refuse it", "the message would not be sent"),
+    },
+    verdict_key="permissionDecision",
+    shows_refusal=True,
+    before_message=True,
+)
+def pre_skill_shell_command(call: HookedCall, name: str) -> dict[str, Any]:
+    return {**call.fields(), "command_name": name, "invoked_by": "user"}
 
 
 @hook_event(
@@ -338,6 +359,87 @@ def cwd_changed(before: str, now: str) -> dict[str, Any]:
 )
 def config_change(source: str) -> dict[str, Any]:
     return {"source": source}
+
+
+@hook_event(
+    "DirectoryAdded",
+    "a folder was added to the workspace",
+    "/home/me/library",
+    "slash_command",
+    matched="source",
+    subjects=("slash_command", "register_repo_root"),
+)
+def directory_added(folder: str, source: str) -> dict[str, Any]:
+    return {"directory": folder, "source": source}
+
+
+class ModelSwitch(Value):
+    """Another model for a session, and what it costs to send it the conversation.
+
+    requested: as it was asked for; None for the default.
+    cache_warm: the model before still has the conversation in its cache.
+    """
+
+    from_model: str
+    to_model: str
+    requested: str | None
+    source: str
+    context_tokens: int = 0
+    cache_warm: bool = False
+    cache_minutes: int = 5
+    cost: float = 0.0
+    priced: bool = True
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of its events, as Claude Code names them."""
+        return {
+            "from_model": self.from_model, "to_model": self.to_model, "requested_model": self.requested,
+            "source": self.source, "context_tokens": self.context_tokens, "prompt_cache_warm": self.cache_warm,
+            "cache_ttl": "1h" if self.cache_minutes >= 60 else "5m", "estimated_cache_write_usd": round(self.cost, 4),
+            "pricing": "catalog" if self.priced else "default",
+        }  # fmt: skip
+
+
+_SWITCH = ModelSwitch("claude-sonnet-4-5", "claude-opus-4-5", "opus", "command")
+
+
+@hook_event(
+    "PreModelSwitch",
+    "before another model is used",
+    _SWITCH,
+    matched="to_model",
+    verdicts={
+        "deny": ("keep the model", "the model would stay"),
+        "ask": ("ask the user", "the user would be asked"),
+        "allow": ("allow it", "the model would change"),
+    },
+    verdict_key="permissionDecision",
+    shows_refusal=True,
+)
+def pre_model_switch(switch: ModelSwitch) -> dict[str, Any]:
+    return switch.fields()
+
+
+@hook_event("PostModelSwitch", "another model is used", _SWITCH, matched="to_model", adds_context=True)
+def post_model_switch(switch: ModelSwitch) -> dict[str, Any]:
+    return switch.fields()
+
+
+@hook_event(
+    "WorktreeCreate",
+    "`--worktree` needs a folder, which the hook makes",
+    "try",
+    verdicts={"deny": ("refuse it", "no session would begin")},
+    names_folder=True,
+    shows_refusal=True,
+)
+def worktree_create(name: str) -> dict[str, Any]:
+    return {"name": name}
+
+
+@hook_event("WorktreeRemove", "such a folder is to be removed, by the hook", "/home/me/worktrees/try")
+def worktree_remove(path: str) -> dict[str, Any]:
+    return {"worktree_path": path}
 
 
 @hook_event(

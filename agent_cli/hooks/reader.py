@@ -65,7 +65,7 @@ _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 UNSUPPORTED_EVENTS = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
-    "ElicitationResult UserPromptExpansion PostToolBatch".split()
+    "ElicitationResult UserPromptExpansion PostToolBatch MessageDisplay".split()
 ).difference(HOOK_EVENTS)
 # Keys that only describe a hook, or name texts that are not shown.
 _LABELS = frozenset(

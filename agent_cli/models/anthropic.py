@@ -183,6 +183,8 @@ _OPTIONAL = {
     "thinking": "does not support this thinking option; it was omitted",
     "task_budget": "does not support task budgets; it was omitted",
 }
+# What gateways call an option that they translate for another provider.
+_TRANSLATED = {"thinking": ("reasoning.effort", "reasoning_effort", "supports_reasoning")}
 
 
 class AnthropicClient(HttpModelClient):
@@ -318,7 +320,7 @@ class AnthropicClient(HttpModelClient):
             return ""
         sent = {**options, **thinking, **options.get("output_config", {})}
         for option, advice in _OPTIONAL.items():
-            if option in sent and option in words:
+            if option in sent and any(name in words for name in (option, *_TRANSLATED.get(option, ()))):
                 self._rejected.add((request.model, option))
                 return f"{request.model} {advice}."
         return None

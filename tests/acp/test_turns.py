@@ -24,6 +24,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from agent_cli.models.credentials import KeyStore, Secret
 from tests.support.editor_client import FakeEditor, connected
 from tests.support.fork_server import ROOT, mcp_command
 from tests.support.scripts import call
@@ -207,6 +208,58 @@ def test_an_editor_with_a_terminal_is_offered_a_login_and_any_editor_a_logout(tm
                 assert not terminal or (methods["login"]["type"], methods["login"]["args"]) == ("terminal", ["login"])
                 assert about["agentCapabilities"]["auth"] == {"logout": {}}
             assert await connection.send_request("logout", {}) == {}
+
+    asyncio.run(story())
+
+
+def test_after_a_logout_no_session_begins_with_the_stored_key(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    keys = KeyStore(tmp_path / "home/state/keys", keyring=False)
+
+    async def story() -> None:
+        async with connected(work, None, "--model", "openai/gpt-5") as here:
+            connection = here.agent._conn
+            await here.agent.authenticate(method_id="environment")
+            await here.agent.new_session(cwd=str(work), mcp_servers=[])
+            # Nothing is stored after it, and a second one is no error.
+            assert await connection.send_request("logout", {}) == {}
+            assert keys.names() == [] and not list(keys.folder.glob("openai*"))
+            assert await connection.send_request("logout", {}) == {}
+            for method, given in (
+                ("session/new", {"cwd": str(work), "mcpServers": []}), ("authenticate", {"methodId": "environment"})
+            ):  # fmt: skip
+                with pytest.raises(RequestError) as caught:
+                    await connection.send_request(method, given)
+                assert caught.value.code == -32000
+
+    keys.save("openai", Secret("sk-stored-key"))
+    asyncio.run(story())
+
+
+def test_what_is_announced_is_answered_and_what_is_unstable_needs_its_capability(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+
+    async def story() -> None:
+        async with connected(work, [{"text": "x"}]) as here:
+            connection = here.agent._conn
+            about = await connection.send_request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+            can = about["agentCapabilities"]
+            announced = {f"session/{name}" for name in can["sessionCapabilities"]} - {"session/additionalDirectories"}
+            assert "session/fork" in announced and not {"nes", "providers", "positionEncoding"} & can.keys()
+            assert "acp" not in can["mcpCapabilities"]
+            opened = await here.agent.new_session(cwd=str(work), mcp_servers=[])
+            await here.prompt(opened.session_id, "hi")
+            given = {"sessionId": opened.session_id, "cwd": str(work), "mcpServers": []}
+            assert (await connection.send_request("session/fork", given))["sessionId"] != opened.session_id
+            methods = (*announced, "providers/list", "nes/start", "mcp/connect", "document/didOpen")
+            for method in methods:
+                try:
+                    await connection.send_request(method, given)
+                    code = 0
+                except RequestError as error:
+                    code = error.code
+                # Neither is known to the protocol as it is: it is answered as any method that does not exist.
+                assert (code != -32601) is (method in announced), method
 
     asyncio.run(story())
 

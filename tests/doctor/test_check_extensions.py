@@ -14,6 +14,7 @@ from agent_cli.knowledge.diagnostics import ReportReader, walk_folder
 from tests.support.extension_files import put
 from tests.support.hypothesis_examples import examples
 from tests.support.program import agent
+from tests.support.scripts import script
 
 
 def reader() -> ReportReader:
@@ -132,6 +133,22 @@ def test_doctor_shows_it_and_says_what_trust_leaves_out(work: Path) -> None:
     project, _ = found()
     assert project["mark"] == "ok" and "1 used, 1 of them with notes" in project["text"]
     assert project["details"] == [".claude/commands/fix.md: command /fix (color: agent types have no colours here)"]
+
+
+def test_a_file_with_a_key_that_is_not_known_is_used_and_the_key_is_named_once(work: Path) -> None:
+    home = work.parent / "home"
+    head = "---\ndescription: d\nblah: 1\nblub: [2]\n---\n"
+    put(home, ".claude/commands/greet.md", f"{head}Say hello.")
+    put(home, ".claude/skills/pdf/SKILL.md", f"{head}Read it.")
+    put(home, ".claude/agents/critic.md", f"{head}Be strict.")
+    model = script(work.parent / "s.toml", [{"text": "Hello.", "expect": "Say hello."}])
+    done = agent(["-p", "--model", model, "--output-format", "stream-json", "--verbose", "/greet"], work)
+    begun = json.loads(done.stdout.splitlines()[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"greet", "pdf"} <= {*begun["slash_commands"], *begun["skills"]} and "critic" in begun["agents"]
+    shown = agent(["doctor"], work).stdout
+    for what in ("command /greet", "skill pdf", "agent type critic"):
+        assert shown.count(f"{what} (blah, blub: not known here)") == 1, shown
 
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent_cli.policy.secret_places import in_secret_place
+from tests.support.editor_client import connected
 from tests.support.extension_files import home_of, put, skill
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 from tests.support.pty_screen import Drawn
 from tests.support.scripts import script
+from tests.support.served import served, write_script
 
 NOTES = "The notes of the user."
 
@@ -71,6 +75,36 @@ def test_a_rule_for_everything_does_not_send_a_secret(work: Path) -> None:
     put(home_of(work), ".claude/projects/x/s.jsonl", "s3cret")
     for mention in ("@~/.ssh/id_rsa", "@~/.claude/projects/x/s.jsonl"):
         assert "s3cret" not in sent(work, f"read {mention}", "--allowedTools", "Read")
+
+
+def over_acp(work: Path, prompt: str) -> None:
+    async def story() -> None:
+        async with connected(work, [{"text": "Ok."}]) as here:
+            opened = await here.agent.new_session(cwd=str(work), mcp_servers=[])
+            assert (await here.prompt(opened.session_id, prompt)).stop_reason == "end_turn"
+            assert here.editor.asked == []
+
+    asyncio.run(story())
+
+
+def over_http(work: Path, prompt: str) -> None:
+    with served(work) as server:
+        server.until(server.begin(prompt, write_script(work, {"text": "Ok."})), "done")
+
+
+@pytest.mark.parametrize("send", [over_acp, over_http])
+@pytest.mark.parametrize("rule", ["", "Read(~/notes.txt)", "Read"])
+def test_another_program_sends_it_under_a_rule_only_and_never_a_secret(
+    work: Path, send: Callable[[Path, str], None], rule: str
+) -> None:
+    put(home_of(work), "notes.txt", NOTES)
+    put(home_of(work), ".ssh/id_rsa", "s3cret")
+    put(home_of(work), ".claude/settings.json", json.dumps({"permissions": {"allow": [rule] if rule else []}}))
+    send(work, "read @~/notes.txt and @~/.ssh/id_rsa")
+    logs = [file.read_text() for file in home_of(work).rglob("sessions/*/*.jsonl")]
+    assert any("read @~/notes.txt" in log for log in logs)
+    assert any(NOTES in log for log in logs) is (rule != "")
+    assert not any("s3cret" in log for log in logs)
 
 
 def test_what_a_user_types_in_a_session_is_sent_unless_it_is_a_secret(work: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,40 @@ def test_a_transcript_of_claude_code_stays_when_the_session_that_continued_it_is
     run(work, [*WORDS, *WORDS], "go on", "--resume", path.stem)
     assert agent(["sessions", "rm", "--yes", path.stem], work).returncode == 0
     assert path.exists()
+
+
+def test_what_a_host_deletes_is_gone_at_once(work: Path, home: Path) -> None:
+    """The Agent SDK removes a transcript and the folder of its sub-agents; no process of ours runs then."""
+    frame = json.dumps({"type": "user", "message": {"role": "user", "content": "my secret plan"}}) + "\n"
+    host = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    replies = [bash("for i in $(seq 9000); do echo line $i of the secret plan; done")]
+    model = ["--model", script(work.parent / "script.toml", [*replies, {"text": "Done."}, {"text": "Again."}])]
+    assert agent([*host, *model, "--allowedTools", "Bash"], work, stdin=frame).returncode == 0
+    [path] = (home / ".claude/projects").glob("*/*.jsonl")
+    again = agent([*host, *model, "--resume", path.stem], work, stdin=frame)
+    assert again.returncode == 0 and "Again." in again.stdout
+    assert "my secret plan" in agent(["show", path.stem], work).stdout
+    kept = [file for file in home.rglob("*") if file.is_file() and b"secret plan" in file.read_bytes()]
+    assert len(kept) > 1
+    path.unlink()
+    shutil.rmtree(path.with_suffix(""))
+    assert not [file for file in home.rglob("*") if file.is_file() and b"secret plan" in file.read_bytes()]
+    # Other sessions are listed, and this one is not known any more.
+    run(work, WORDS, "hello")
+    assert len(json.loads(agent(["sessions", "list", "--json"], work).stdout)) == 1
+    assert agent(["-p", *model, "--resume", path.stem, "x"], work).returncode == 2
+    assert agent([*host, *model], work, stdin=frame).returncode == 0
+    assert not list(home.rglob(f"{path.stem}*"))
+
+
+def test_a_session_of_a_host_is_removed_with_all_its_files(work: Path, home: Path) -> None:
+    frame = json.dumps({"type": "user", "message": {"role": "user", "content": "my secret plan"}}) + "\n"
+    host = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    model = ["--model", script(work.parent / "script.toml", WORDS)]
+    assert agent([*host, *model], work, stdin=frame).returncode == 0
+    [path] = (home / ".claude/projects").glob("*/*.jsonl")
+    assert agent(["sessions", "rm", "--yes", path.stem], work).returncode == 0
+    assert not list(home.rglob(f"{path.stem}*"))
 
 
 def test_a_session_whose_transcript_its_host_deleted_is_deleted(work: Path, home: Path) -> None:

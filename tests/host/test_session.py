@@ -333,9 +333,11 @@ def test_every_event_reaches_the_hooks_of_the_host(work: Path) -> None:
     inner = script(work.parent / "i.toml", [{"text": "found"}])
     (work / "AGENTS.md").write_text("Be brief.")
     (work / "sub").mkdir()
+    (work.parent / "other").mkdir()
+    (work / ".claude/commands/state.md").write_text("State: !`true`")
     calls = [bash("touch a"), bash("exit 3"), bash("touch refused"), bash("cd sub"), {"calls": [task("greeter")]}]
     failed = {"error": {"kind": "auth", "message": "no"}}
-    replies = [*calls, {"text": "a"}, {"text": "b"}, failed, {"text": "c"}]
+    replies = [*calls, {"text": "a"}, {"text": "b"}, failed, {"text": "c"}, {"text": "d"}]
     model = script(work.parent / "s.toml", replies)
     answers = {"hook_callback": hook, "can_use_tool": lambda f: {"behavior": "allow", "updatedInput": f["input"]}}
     agents = {"greeter": {"description": "Greets.", "prompt": "Say hi.", "model": inner}}
@@ -343,10 +345,15 @@ def test_every_event_reaches_the_hooks_of_the_host(work: Path) -> None:
     args = ["--model", model, *ASKS, *denied, "--setting-sources", "user,project", "--init"]
     with HostClient(args, work, answers) as host:
         host.ask("initialize", hooks={event: [{"hookCallbackIds": ["one"]}] for event in HOOK_EVENTS}, agents=agents)
-        for text in ("go", "/greet", "fail", "/compact", "/clear"):
+        for text in ("go", "/greet", "fail", "/state", "/compact", "/clear"):
             host.say(text)
+        host.ask("register_repo_root", directory=str(work.parent / "other"))
+        host.ask("set_model", model=inner)
+        host.say("done")
     # Notifications are for users who look elsewhere, not for a host that answers. The others have tests of their own.
-    assert HOOK_EVENTS.keys() - seen == {"Notification", "Elicitation", "ElicitationResult", "ConfigChange"}
+    assert HOOK_EVENTS.keys() - seen == {
+        "Notification", "Elicitation", "ElicitationResult", "ConfigChange", "WorktreeCreate", "WorktreeRemove"
+    }  # fmt: skip
 
 
 def test_a_background_command_that_ends_while_the_host_is_silent_is_reported(work: Path) -> None:

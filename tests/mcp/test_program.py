@@ -172,6 +172,25 @@ def test_a_key_that_is_not_known_is_named_once_and_the_server_starts(place: Path
         assert "no MCP servers" in agent(["mcp", "list"], place).stdout
 
 
+@pytest.mark.parametrize(
+    ("scope", "file"), [("user", "../home/.agentrc"), ("local", ".agentrc.local"), ("project", ".mcp.json")]
+)
+def test_a_server_is_added_to_the_file_of_its_scope_and_starts(place: Path, scope: str, file: str) -> None:
+    (place / ".git").mkdir()
+    server = raw()
+    added = agent(["mcp", "add", "--scope", scope, "raw", "--", server.command, *server.args], place)
+    assert added.returncode == 0, added.stderr
+    assert "raw" in (place / file).read_text()
+    listed = json.loads(agent(["mcp", "list", "--json"], place).stdout)
+    assert [entry["name"] for entry in listed] == ["raw"]
+    model = script(place.parent / "s.toml", [{"text": "x"}])
+    done = agent(["-p", "go", "--model", model, "--output-format", "json"], place)
+    assert [(s["name"], s["status"]) for s in json.loads(done.stdout)["mcp_servers"]] == [("raw", "connected")]
+    assert agent(["mcp", "remove", "raw", "--scope", scope], place).returncode == 0
+    assert json.loads(agent(["mcp", "list", "--json"], place).stdout) == []
+    assert agent(["mcp", "add", "--scope", "team", "raw", "--", "x"], place).returncode == 2
+
+
 def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path) -> None:
     (place / ".git").mkdir()
     declared(place / ".mcp.json", raw=raw("plain", place / "first"))

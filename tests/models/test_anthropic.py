@@ -251,6 +251,22 @@ def test_a_rejected_temperature_is_left_out_and_named_once() -> None:
         assert asked(wire, temperature=0.5).notices == ()
 
 
+@pytest.mark.parametrize("model", [OLD, "claude-opus-4-6"])
+def test_a_gateway_that_names_thinking_as_its_own_provider_does_gets_none(model: str) -> None:
+    """LiteLLM's proxy translates the request, and its refusal has the translated option."""
+
+    def respond(received: Received) -> Reply:
+        if "thinking" in received.body or "output_config" in received.body:
+            return Reply(status=400, error="litellm.UnsupportedParamsError: x doesn't support `reasoning.effort`.")
+        return Reply(text="fine")
+
+    with ModelServer([respond], repeat=True) as server:
+        wire = AnthropicClient(server.anthropic_url, "key")
+        answer = asked(wire, model=model, effort="low")
+        assert (answer.text, asked(wire, model=model, effort="low").text) == ("fine", "fine")
+        assert f"{model} does not support this thinking option; it was omitted." in answer.notices
+
+
 # The rest.
 
 

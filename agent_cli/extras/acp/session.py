@@ -461,8 +461,8 @@ class EditorSession(Dialogs):
     def fork(self) -> str:
         raise UsageError(_THREADS)
 
-    def switch_model(self, name: str) -> None:
-        self.agent.use_model(name)
+    def switch_model(self, name: str, source: str = "sdk") -> None:
+        self.agent.use_model(name, source)
 
     def switch_mode(self, mode: str) -> None:
         self.agent.use_mode(mode)

@@ -49,6 +49,7 @@ from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.pending import project_store
 from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
 from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
+from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
 from agent_cli.kernel.session.records import Restored, WaitingTurn
@@ -253,7 +254,7 @@ class TaskWorker:
                     if "mode" in names and (mode := entry.data.get("mode")):
                         agent.use_mode(mode)
                     if "model" in names and (model := entry.data.get("model")):
-                        agent.use_model(model)
+                        agent.use_model(model, "sdk")
                 except UsageError as error:
                     print_notice(one_line(str(error)))
                 if set(entry.data) <= set(names):
@@ -414,8 +415,9 @@ def make_worktree(folder: str, name: str) -> int:
     """Make a worktree of the repository in a folder; print the folder in it; return the exit code."""
     try:
         run_env = find_environment(os.environ, folder)
-        trust = read_settings(Config(), run_env).trust
-        worktree = enter_worktree(name, run_env, trust.trusted)
+        layers = read_settings(Config(), run_env)
+        trust = layers.trust
+        worktree = enter_worktree(name, run_env, trust.trusted, WorktreeHooks(layers, run_env, print_notice))
         by_setting = trust.by.startswith("the setting")
         apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
     except UsageError as error:

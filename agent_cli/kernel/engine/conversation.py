@@ -6,6 +6,7 @@ know how records are stored or how events are shown.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -366,7 +367,7 @@ class Conversation:
                 run_turn(self.history, self.deps, options), self.record, self._follow
             )
         finally:
-            self._running = False
+            self._running, self.deps.state.answered = False, time.time()
             # What an interrupted turn recorded is part of the history as well.
             added, self._turn_messages = self._turn_messages, []
             self.history += added

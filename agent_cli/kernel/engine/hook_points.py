@@ -27,12 +27,13 @@ from agent_cli.kernel.modes import AgentType
 from agent_cli.kernel.results import Failed, LimitReached, TurnResult
 from agent_cli.kernel.rules import rule_update
 from agent_cli.policy.policy import change_rules
-from agent_tools.base import AskHooks, Effect, Steps, ToolResult
+from agent_tools.base import AskHooks, Effect, Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.registry import SHELL
 from agent_tools.results import CommandOutput
 from agent_tools.shell.jobs import Jobs
 from agent_tools.task import COMMON_NAMES
+from agent_tools.text import shorten
 
 # How many times PermissionRequest hooks may change one call.
 _MAX_CHANGES = 3
@@ -161,6 +162,15 @@ class RoundHooks:
             return {"effects": [] if isinstance(item, CallError) else _hooked(item, arguments).fields()["effects"]}
 
         return refresh
+
+
+def before_skill_command(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, None]:
+    """Run the PreSkillShellCommand hooks on a command in a skill or command. Raises ToolError if one refuses."""
+    call = HookedCall(SHELL.name, call_id, {"command": command}, (Effect("run", command),))
+    result = yield from fire(deps, events.pre_skill_shell_command(call, name))
+    if result.verdict not in ("", "allow") or result.stop is not None:
+        why = result.reason or result.stop or "it gave no reason"
+        raise ToolError(f"/{name} was not sent: a hook refuses its command `{shorten(command, 100)}`: {why}")
 
 
 def before_command(

@@ -115,6 +115,8 @@ def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generat
     """Ask whether a command may run; return it, perhaps edited by the user. Raises ToolError if it may not."""
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
     decision = deps.policy.decide(SHELL.name, (Effect("run", command),))
+    if deps.hooks.wants("PreSkillShellCommand", SHELL.name):
+        yield from hook_points.before_skill_command(deps, name, command, call_id)
     if deps.hooks.wants("PreToolUse", SHELL.name):
         decision, command = yield from hook_points.before_command(deps, command, call_id, decision)
     why = f"it {decision.reason}"

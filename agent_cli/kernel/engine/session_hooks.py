@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.hooks import events
-from agent_cli.hooks.events import HookStep
+from agent_cli.hooks.events import HookStep, ModelSwitch
 from agent_cli.kernel.engine.hook_points import context_messages, fire, fire_context
 from agent_cli.kernel.engine.turn import TurnDeps
-from agent_cli.kernel.engine.types import SessionOrigin
-from agent_cli.kernel.events import Event, Warned
+from agent_cli.kernel.engine.types import Price, SessionOrigin
+from agent_cli.kernel.events import Event, HookFinished, Warned
 from agent_cli.kernel.messages import SYNTHETIC_PREFIXES
 from agent_cli.kernel.results import Denial, Failed, Failure, TurnResult, Usage, empty_end
 from agent_tools.base import Steps
@@ -194,6 +194,58 @@ def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, 
         return HooksOutcome((yield from start_hooks(deps, _session_start(deps, start))))
     except CancelledError:
         return HooksOutcome(session_started=False)
+
+
+def listener(record: Callable[[HookFinished], None], warn: Callable[[str], None]) -> Callable[[Event], None]:
+    """Return a listener for hooks that run beside the turns."""
+
+    def note(event: Event) -> None:
+        if isinstance(event, HookFinished):
+            record(event)
+        elif isinstance(event, Warned):
+            warn(event.text)
+
+    return note
+
+
+def model_switch(
+    deps: TurnDeps, origin: SessionOrigin, names: tuple[str, str], requested: str, source: str, price: Price
+) -> ModelSwitch:
+    """Return the facts about a switch for its hooks. names: of the models before and after it, the latter's price."""
+    report, last = deps.state.window.report, deps.state.answered or origin.idle_since
+    tokens = report.filled if report is not None else 0
+    priced = price(Usage(input=tokens, cache_write=tokens))
+    warm = tokens > 0 and last is not None and time.time() - last < origin.cache_seconds
+    minutes = origin.cache_seconds // 60
+    return ModelSwitch(*names, requested, source, tokens, warm, minutes, priced.cost, priced.reliable)
+
+
+def before_switch(
+    deps: TurnDeps, switch: ModelSwitch, confirm: Callable[[str], bool] | None
+) -> Generator[Event, None, str | None]:
+    """Run the PreModelSwitch hooks; return why the model stays, None if it changes. confirm: asks the user, if any."""
+    result = yield from fire(deps, events.pre_model_switch(switch))
+    if (why := result.refusal) is not None:
+        return f"A hook keeps the model{f': {why}' if why else ''}."
+    if result.verdict == "ask":
+        why = f": {result.reason}" if result.reason else ""
+        if confirm is None:
+            return f"A hook wants this switch approved, and nobody can approve it{why}."
+        if not confirm(f"A hook wants your approval of the switch to {switch.to_model}{why}. Switch?"):
+            return "The model stays."
+    return None
+
+
+def after_switch(deps: TurnDeps, switch: ModelSwitch) -> Generator[Event, None, None]:
+    """Run the PostModelSwitch hooks; the model gets their additions with its next request."""
+    deps.state.inbox.extend((yield from fire_context(deps, events.post_model_switch(switch))))
+
+
+def folder_added(deps: TurnDeps, folder: str, source: str) -> None:
+    """Run the DirectoryAdded hooks in the background."""
+    step = events.directory_added(folder, source)
+    if deps.hooks.wants(step.event, step.subject):
+        deps.hooks.run_in_background(step.event, {"permission_mode": deps.policy.mode, **step.fields})
 
 
 def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:

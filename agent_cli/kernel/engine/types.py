@@ -284,6 +284,7 @@ class ConversationState:
     running: dependencies and options of the latest turn of the conversation; None before the first.
     window: the part of the history that the model is shown.
     began: start of the session, wall clock.
+    answered: when the last turn ended, wall clock; None before that.
     ids: call ids in use.
     held: results of calls that ran and wait for the user's answer, by call id.
     nested: suspended sub-agents, by the id of their call.
@@ -299,6 +300,7 @@ class ConversationState:
         self.running: tuple[Any, TurnOptions] | None = None
         self.window = window or Window()
         self.began = time.time()
+        self.answered: float | None = None
         self.ids: set[str] = set()
         self.held: dict[str, ToolResult] = {}
         self.nested: dict[str, NestedState] = {}

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.kernel.decisions import Approver, Asker, approval_record, reply_record
-from agent_cli.kernel.engine.conversation import Conversation, Listener
+from agent_cli.kernel.engine.conversation import Conversation, Listener, consume
 from agent_cli.kernel.engine.types import NestedState
-from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, SessionNamed, UsageAdded
+from agent_cli.kernel.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    HookFinished,
+    QuestionAnswered,
+    SessionNamed,
+    UsageAdded,
+)
 from agent_cli.kernel.messages import call_ids
 from agent_cli.kernel.modes import MODES
 from agent_cli.kernel.results import TurnResult, Usage
@@ -18,7 +27,7 @@ from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.builder import SessionBuild, build_session, open_resumed
 from agent_cli.kernel.runtime.environment import check_mode, read_settings
 from agent_cli.kernel.runtime.mcp import SessionServers, may_offer
-from agent_cli.kernel.runtime.models import lazy_model, make_planner, model_handle, open_client
+from agent_cli.kernel.runtime.models import ChosenModel, lazy_model, make_planner, model_handle, open_client, pricing
 from agent_cli.kernel.runtime.session_log import SessionInUseError, sanitize_title
 from agent_cli.kernel.runtime.tools import tool_specs
 from agent_cli.kernel.session.records import Restored, WaitingTurn
@@ -27,11 +36,14 @@ from agent_cli.knowledge.commands import expand_message
 from agent_cli.knowledge.loader import Embedded, Extensions, command_source
 from agent_cli.models.catalog import ModelInfo
 from agent_cli.models.resolve import ResolvedModel, prepare_client
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
+from agent_tools.record import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from agent_cli.hooks.events import ModelSwitch
     from agent_cli.kernel.engine.types import ModelHandle, ToolTable
     from agent_cli.kernel.messages import Message
     from agent_cli.kernel.modes import AgentType
@@ -42,13 +54,17 @@ if TYPE_CHECKING:
     from agent_tools.base import Tool, ToolContext
 
 with lazy_imports():
-    from agent_cli.kernel.engine import structured_output
+    from agent_cli.kernel.engine import (
+        session_hooks,  # only with hooks
+        structured_output,
+    )
     from agent_cli.kernel.runtime import (
         ide,  # only where somebody sits at an editor
         pending,  # only to resume a turn
         user_decision,  # only to decide about calls
     )
 
+T = TypeVar("T")
 # Returns the approver and the asker, given `Config.on_ask`.
 Answerers = Callable[[str], tuple[Approver, Asker]]
 
@@ -140,7 +156,7 @@ class Session(Conversation):
         self.transcript, self.ids, self._log = build.transcript, build.ids, build.log
         self._telemetry, self._warn = build.telemetry, build.warn
         self.name = restored.name if restored else ""
-        self._unsaid: list[SessionNamed | UsageAdded] = []
+        self._unsaid: list[SessionNamed | UsageAdded | HookFinished] = []
         self._config = build.config
         self._ide: SessionIde | None = None
         self.mcp: SessionServers | None = None
@@ -251,7 +267,7 @@ class Session(Conversation):
         if usage != Usage():
             self._record(UsageAdded(model, usage, aside=True, of_turn=False))
 
-    def _record(self, event: SessionNamed | UsageAdded) -> None:
+    def _record(self, event: SessionNamed | UsageAdded | HookFinished) -> None:
         self._unsaid.append(event)
         self.record_unsaid()
 
@@ -341,9 +357,61 @@ class Session(Conversation):
         check_mode(mode, self.run_env.env, self.layers.managed, may_bypass=self.layers.may_bypass)
         self.policy.mode = next(known for known in MODES if known == mode)
 
-    def use_model(self, name: str) -> None:
-        """Continue with another model, which learns its name. Raises UsageError."""
+    def use_model(self, name: str, source: str = "command", confirm: Callable[[str], bool] | None = None) -> None:
+        """Continue with another model, which learns its name. Raises UsageError, also if a hook keeps the model.
+
+        source: who asks for it: "command", "picker" or "sdk"; "same" in a copy of a session that had it before.
+        confirm: asks the user where a hook wants that; None if there is none.
+        """
+        switch = self._announced_switch(name, source)
+        if switch is not None:
+            why = self._run_hooks(session_hooks.before_switch(self.deps, switch, confirm))
+            if why is not None:
+                raise UsageError(why)
         self.chosen.change(name)
+        self._follow_model()
+        if switch is not None:
+            self._run_hooks(session_hooks.after_switch(self.deps, switch))
+
+    def _announced_switch(self, name: str, source: str) -> ModelSwitch | None:
+        """Return the facts about a switch for hooks; None if none runs. Raises UsageError."""
+        if source == "same" or not any(self.has_hooks(event) for event in ("PreModelSwitch", "PostModelSwitch")):
+            return None
+        other = ChosenModel(name, self.settings, self.run_env)
+        if other.resolved.name == self.model.name:
+            return None
+        price = pricing(other.resolved, other.info, self.settings)
+        names = self.model.model, other.resolved.model
+        return session_hooks.model_switch(self.deps, self._origin, names, name, source, price)
+
+    def has_hooks(self, event: str) -> bool:
+        """Return True if a hook of this event may run."""
+        return self.deps.hooks.wants(event)
+
+    def _run_hooks(self, run: Generator[Event, None, T]) -> T:
+        """Run hooks beside the turns. Raises UsageError if they are interrupted."""
+        if not self._running:
+            self.deps.context.cancel = CancelToken()
+        try:
+            return consume(run, session_hooks.listener(self._record, self._warn))
+        except CancelledError:
+            raise UsageError("Interrupted.") from None
+
+    def add_folder(self, folder: Path, source: Literal["slash_command", "register_repo_root"]) -> None:
+        """Add a folder to the workspace of this session, also for turns that are suspended and resumed later."""
+        self.tool_context.workspace.widen(folder)
+        permissions = self.settings.permissions
+        folders = (*permissions.additional_directories, str(folder))
+        self.settings = self.settings.replace(permissions=permissions.replace(additional_directories=folders))
+        if saved := self.options.saved:
+            self.options = self.options.replace(saved={**saved, "settings": to_json(self.settings)})
+        text = f"The user added the folder {folder} to the workspace for this session."
+        self.inbox.append(f"<workspace_change>\n{text}\n</workspace_change>")
+        if self.has_hooks("DirectoryAdded"):
+            session_hooks.folder_added(self.deps, str(folder), source)
+
+    def _follow_model(self) -> None:
+        """Send requests to the model that was chosen."""
         model, info = self.model, self.info
         client = open_client(model, self.settings, self.chosen.window)
         handle = model_handle(model, info, self.settings, client, self.chosen.window)

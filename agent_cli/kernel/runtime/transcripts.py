@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread  # `threading` costs a one-shot run a millisecond
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,12 @@ from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.events import Event
 from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.session.files import projects_folder, transcript_folder, transcript_note
+from agent_cli.kernel.session.files import (
+    move_beside_transcript,
+    projects_folder,
+    transcript_folder,
+    transcript_note,
+)
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.kernel.session.store import remove_deleted
@@ -63,6 +69,8 @@ class SessionTranscript:
         self._warn = warn
         self._at_once, self._for_host = at_once, for_host
         self._writer: TranscriptWriter | None = None
+        # The log is to be moved to where a host deletes it with the transcript.
+        self._moves = False
         # While the transcript catches up with the log, an event must be in both or in neither.
         self._lock = _thread.RLock()
 
@@ -86,6 +94,7 @@ class SessionTranscript:
             )
         except OSError:
             return  # the log has said so
+        self._moves = self._for_host
 
     def of_subagent(self, call_id: str) -> str:
         """Return the path of the transcript of a call's sub-agent."""
@@ -97,6 +106,10 @@ class SessionTranscript:
             if self._at_once and self._writer is None:
                 self.wanted()
             self._log.record(event)
+            if self._moves:
+                self._moves = False
+                with suppress(OSError):  # it is deleted at the next start then
+                    move_beside_transcript(self._log.path, self.path)
             if self._writer is not None:
                 self._writer(event)
 

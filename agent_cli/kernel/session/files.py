@@ -22,10 +22,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from agent_tools.fs.safe_files import open_regular, open_stream, read_regular
+from agent_tools.fs.safe_files import open_regular, open_stream, private_folder, read_regular
 
 # Number of saved copies of a damaged log: the first is the oldest, the last is replaced by newer ones.
 MAX_COPIES = 3
+
+
+def logs_in(folder: Path) -> list[tuple[os.stat_result, Path]]:
+    """Return the logs in a folder with their state, in any order."""
+    found = []
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".jsonl"):
+                with suppress(FileNotFoundError):  # a link to a log that a host has deleted
+                    found.append((entry.stat(), Path(entry.path)))
+    return found
 
 
 def owner_file(log: Path) -> Path:
@@ -52,7 +63,7 @@ def results_files(log: Path) -> list[Path]:
     try:
         return [folder, *sorted(folder.iterdir())]
     except OSError:
-        return []
+        return [folder] if folder.is_symlink() else []
 
 
 def transcript_folder(log: Path) -> Path:
@@ -86,6 +97,25 @@ def transcript_elsewhere(log: Path) -> tuple[Path | None, bool]:
     except (OSError, ValueError):
         return None, False
     return Path(path), bool(host)
+
+
+def move_beside_transcript(log: Path, transcript: Path) -> None:
+    """Move an open log, with its results to come, into the folder of the transcript's sub-agents, and leave links.
+
+    The Agent SDK deletes a session by removing its transcript and that folder, without a process of this program.
+    Raises OSError, for example if they are on different file systems, and leaves the log where it was.
+    """
+    folder = transcript.with_suffix("") / "session"
+    private_folder(folder / "results")
+    moved = folder / "log"
+    os.rename(log, moved)  # noqa: PTH104
+    try:
+        log.symlink_to(moved)
+    except OSError:
+        os.rename(moved, log)  # noqa: PTH104
+        raise
+    if not os.path.lexists(results_folder(log)):
+        results_folder(log).symlink_to(folder / "results")
 
 
 def results_size(log: Path) -> int:
@@ -320,7 +350,8 @@ def mend(log: Path) -> tuple[str, int]:
         os.fsync(fd)
         _lock(fd)
         kept = _save_copy(log)
-        os.rename(fresh, log)  # noqa: PTH104 - the one call at which crash tests stop
+        # A log may be a link; see `move_beside_transcript`.
+        os.rename(fresh, os.path.realpath(log))  # noqa: PTH104 - the one call at which crash tests stop
     except OSError:
         os.close(fd)
         with suppress(OSError):
@@ -336,7 +367,7 @@ def _save_copy(log: Path) -> Path:
     with suppress(FileNotFoundError):
         kept.unlink()
     try:
-        os.link(log, kept)
+        os.link(os.path.realpath(log), kept)
     except OSError:
         # The file system has no hard links.
         with open_log(log) as source, os.fdopen(_create(kept), "wb") as target:

@@ -22,6 +22,7 @@ from agent_cli.kernel.session.files import (
     damaged_copies,
     decode_record,
     draft_file,
+    logs_in,
     open_log,
     owner_file,
     read_log,
@@ -50,10 +51,11 @@ def remove_session(path: Path) -> str:
     try:
         log.acquire()
         elsewhere, _ = transcript_elsewhere(path)
+        files = store.files(session_id)
         if elsewhere is not None:
             elsewhere.unlink(missing_ok=True)
             shutil.rmtree(elsewhere.with_suffix(""), ignore_errors=True)
-        for file in reversed(store.files(session_id)):
+        for file in reversed(files):
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
         pending_plans.claim_plan(store.folder, session_id)
         # Without this reference, the next pruning of the checkpoints deletes the contents.
@@ -130,13 +132,9 @@ class SessionStore:
 
     def ids(self) -> list[str]:
         """Return session ids, the latest changed first."""
-        try:
-            found = [(e.stat(), e.name) for e in os.scandir(self.folder) if e.name.endswith(".jsonl")]
-        except OSError:
-            return []
         # A process that ended before it wrote a record leaves an empty file.
-        files = [(stat.st_mtime_ns, name) for stat, name in found if stat.st_size]
-        return [name.removesuffix(".jsonl") for _, name in sorted(files, reverse=True)]
+        files = [(state.st_mtime_ns, path.stem) for state, path in logs_in(self.folder) if state.st_size]
+        return [name for _, name in sorted(files, reverse=True)]
 
     def latest(self) -> str:
         """Return the id of the session changed last. Raises SessionNotFoundError."""

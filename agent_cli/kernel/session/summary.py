@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.messages import is_synthetic, user_text
-from agent_cli.kernel.session.files import decode_record, read_log, results_size
+from agent_cli.kernel.session.files import decode_record, logs_in, read_log, results_size
 from agent_cli.kernel.session.records import Header
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import shorten
@@ -136,11 +136,8 @@ def first_words(text: str) -> str:
 
 def session_files(folder: Path) -> list[Path]:
     """Return the logs in a project's directory, the latest changed first."""
-    try:
-        found = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".jsonl") and is_id(e.name[:-6])]
-    except OSError:
-        return []
-    return [Path(path) for stat, path in sorted(found, key=lambda f: f[0].st_mtime_ns, reverse=True) if stat.st_size]
+    found = [(state, path) for state, path in logs_in(folder) if state.st_size and is_id(path.stem)]
+    return [path for _, path in sorted(found, key=lambda f: f[0].st_mtime_ns, reverse=True)]
 
 
 def is_id(name: str) -> bool:

@@ -213,8 +213,7 @@ def _add_root(session: OpenSession, fields: Fields) -> Fields:
     if not folder.is_dir():
         raise ControlError(f"{fields['directory']} is not a folder.")
     if folder not in workspace.roots:
-        workspace.roots = (*workspace.roots, folder)
-        session.agent.inbox.append(f"<session_change>\nAlso in the workspace: {folder}\n</session_change>")
+        session.agent.add_folder(folder, "register_repo_root")
     return {"directory": str(folder)}
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-from agent_cli import MODES, UsageError
+from agent_cli import MODES, Session, UsageError
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.rule_lists import rule_list
 from agent_cli.hooks import Hook
@@ -36,11 +36,17 @@ from agent_tools.text import one_line, shorten
 SLOW_CONTROLS = frozenset(
     {"mcp_reconnect", "mcp_toggle", "mcp_call", "rewind_files", "mcp_read_resource", "get_usage", "file_suggestions"}
 )
+_MODEL_CONTROLS = ("set_model", "apply_flag_settings")
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
 _SESSION = ControlTable()
 _RULE_LISTS: tuple[RuleList, ...] = ("deny", "ask", "allow")
 _ACCENTS = ("default", "red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
 _COLORS = ("promptBorder", "inactive", "cyan", "claude", "warning", "purple")
+
+
+def waits_for_hooks(agent: Session, subtype: str) -> bool:
+    """Return True if hooks run during a request: a hook of the host is answered on the thread that reads requests."""
+    return subtype in _MODEL_CONTROLS and (agent.has_hooks("PreModelSwitch") or agent.has_hooks("PostModelSwitch"))
 
 
 def run_control(session: OpenSession, subtype: str, fields: Fields) -> Fields:
@@ -81,7 +87,7 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
 @_SESSION.handles("set_model")
 def _set_model(session: OpenSession, fields: Fields) -> Fields:
     name = fields.get("model")
-    session.agent.use_model(session.first_model if name in (None, "", "default") else str(name))
+    session.agent.use_model(session.first_model if name in (None, "", "default") else str(name), "sdk")
     return {}
 
 

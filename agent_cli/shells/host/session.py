@@ -38,7 +38,7 @@ from agent_cli.shells.headless.stream_json import StreamJson
 from agent_cli.shells.host.callbacks import HostCallbacks, PromptTool
 from agent_cli.shells.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
 from agent_cli.shells.host.control_table import ControlError, HostSetup, OpenSession
-from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control
+from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control, waits_for_hooks
 from agent_cli.shells.host.initialize import Initialized, read_initialize
 from agent_tools.base import ToolError
 from agent_tools.record import Value
@@ -166,7 +166,7 @@ class HostSession(OpenSession):
             self._queue.put(item)
         elif item.subtype == "initialize" or item.subtype in BETWEEN_TURNS or self._agent is None:
             self._queue.put(item)
-        elif item.subtype in SLOW_CONTROLS:
+        elif item.subtype in SLOW_CONTROLS or waits_for_hooks(self._agent, item.subtype):
             threading.Thread(target=self._answer, args=(item,), name=item.subtype, daemon=True).start()
         else:
             self._answer(item)

@@ -572,7 +572,7 @@ class Repl(Dialogs):
         self.agent.policy.keep_session_rules(before.policy)
         chosen, conversation = before.options, self.agent
         if chosen.label != conversation.label:
-            self.switch_model(chosen.label)
+            self.switch_model(chosen.label, "same")
         conversation.options = conversation.options.replace(effort=chosen.effort)
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
@@ -588,9 +588,9 @@ class Repl(Dialogs):
         self._count_from_restored()
         agent.start_background_work(START_DELAY_SECONDS)
 
-    def switch_model(self, name: str) -> None:
+    def switch_model(self, name: str, source: str = "command") -> None:
         """Continue with another model. Raises UsageError."""
-        self.agent.use_model(name)
+        self.agent.use_model(name, source, self.confirm)
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         layers, workspace = self.layers, self.agent.tool_context.workspace

@@ -137,7 +137,7 @@ class SessionControl(Protocol):
     def fork(self) -> str:
         """Continue in a copy of this session; return the old ID."""
 
-    def switch_model(self, name: str) -> None:
+    def switch_model(self, name: str, source: str = "command") -> None:
         """Continue with another model."""
 
     def switch_mode(self, mode: str) -> None:

@@ -113,7 +113,7 @@ def _names(ctx: SlashContext) -> Iterable[tuple[str, str]]:
 
 @slash("model", "choose the model", "[NAME]", values=_names, aliases=("models",))
 def _model(ctx: SlashContext, words: str) -> None:
-    now = ctx.agent.label
+    now, source = ctx.agent.label, "command"
     if not words and ctx.has_menus:
         offered = _models_to_offer(ctx, ask=True)
         options = [(info.name, f"{_describe(info)}{' (current)' if info.name == now else ''}") for info in offered]
@@ -122,9 +122,9 @@ def _model(ctx: SlashContext, words: str) -> None:
             ctx.say("The models of this provider are not known; /model PROVIDER/NAME switches to one.")
         if picked is None:
             return
-        words = offered[picked].name
+        words, source = offered[picked].name, "picker"
     if words:
-        ctx.switch_model(words)
+        ctx.switch_model(words, source)
         _picks(ctx).add(ctx.agent.label)
     label = ctx.agent.label
     ctx.say(f"model: {label}" + (f" (/config model {label} makes it the default)" if words else ""))

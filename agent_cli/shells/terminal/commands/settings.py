@@ -15,7 +15,6 @@ from agent_cli.policy.policy import SESSION
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.theme import theme_names
 from agent_cli.shells.terminal.slash import SlashContext, slash
-from agent_tools.record import to_json
 from agent_tools.text import one_line, parse_number
 
 MODE_HELP: dict[Mode, str] = {
@@ -153,7 +152,6 @@ def _sibling_folders(ctx: SlashContext) -> Iterator[str]:
     aliases=("dir", "directory"),
 )
 def _add_dir(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent
     workspace = ctx.agent.tool_context.workspace
     if not words:
         for root in workspace.roots:
@@ -173,19 +171,5 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
     if wide and not ctx.confirm(question, grave=False):
         ctx.say("Nothing was added.")
         return
-    workspace.widen(folder)
-    _save_folder(ctx, folder)
-    text = f"The user added the folder {folder} to the workspace for this session."
-    conversation.inbox.append(f"<workspace_change>\n{text}\n</workspace_change>")
+    ctx.agent.add_folder(folder, "slash_command")
     ctx.say(f"{one_line(str(folder))} is part of the workspace for this session.")
-
-
-def _save_folder(ctx: SlashContext, folder: Path) -> None:
-    """Save the directory for turns that are suspended and resumed later."""
-    agent = ctx.agent
-    permissions = agent.settings.permissions
-    folders = (*permissions.additional_directories, str(folder))
-    agent.settings = agent.settings.replace(permissions=permissions.replace(additional_directories=folders))
-    saved = agent.options.saved
-    if saved:
-        agent.options = agent.options.replace(saved={**saved, "settings": to_json(agent.settings)})
