@@ -292,10 +292,18 @@ class SessionItem(BaseModel):
     facts: list[str]
 
 
+class BoardColumn(BaseModel):
+    title: str
+    states: list[SessionState]
+
+
 class SessionPage(BaseModel):
+    """Sessions, those that wait first. columns: the board has the sessions of these states side by side."""
+
     sessions: list[SessionItem]
     next: str | None
     counts: dict[str, int]
+    columns: list[BoardColumn]
 
 
 class QueuedMessage(BaseModel):
