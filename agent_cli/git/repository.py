@@ -145,6 +145,10 @@ class Repository:
         """Return the diff of one file against the last commit. Raises UsageError."""
         return self._diff([change]).decode("utf-8", "replace")
 
+    def hunks(self, change: FileStatus) -> list[str]:
+        """Return the hunks of a file's diff against the last commit; none of a binary file. Raises UsageError."""
+        return [hunk.decode("utf-8", "replace") for hunk in _split_patch(self._patch(change))[1]]
+
     def commit(
         self, changes: Sequence[FileStatus], message: str, *, hooks: bool, cancel: CancelToken
     ) -> tuple[str, str]:
@@ -159,18 +163,47 @@ class Repository:
         try:
             if new:
                 self._output_of("add", "--intent-to-add", paths=new)
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
-                text.write(message)
-                text.flush()
-                words = ["commit", "--only", "--quiet", "--cleanup=whitespace", "-F", text.name]
-                words += [] if hooks else ["--no-verify"]
-                self._run(words, [c.path for c in changes], cancel)
+            self._commit(["--only"], [c.path for c in changes], message, hooks, cancel)
         except BaseException:  # on any error remove the new files from the index; the caller reports it
             if new:
                 with suppress(UsageError, KeyboardInterrupt):
                     # Reset to the last commit: it may have been made before a later step was interrupted.
                     self._output_of("reset", "-q", paths=new)
             raise
+        return self._last_commit()
+
+    def commit_hunks(
+        self, changes: Sequence[FileStatus], hunks: Mapping[str, Collection[int]], message: str, *, cancel: CancelToken
+    ) -> tuple[str, str]:
+        """Commit only these hunks of some of the files, and the other files whole; return ID and subject.
+
+        Raises UsageError, CancelledError. What is left out stays in the working tree. The commit is made from an index
+        of its own, so that everything else stays staged; hooks see it, as with `git commit --only`.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            index, patch = os.path.join(folder, "index"), os.path.join(folder, "patch")
+            self._output_of("read-tree", "HEAD", index=index)
+            if whole := [c.path for c in changes if c.path not in hunks]:
+                self._output_of("add", "--all", paths=whole, index=index)
+            for change in changes:
+                if (chosen := hunks.get(change.path)) is not None:
+                    head, parts = _split_patch(self._patch(change))
+                    Path(patch).write_bytes(head + b"".join(part for at, part in enumerate(parts) if at in chosen))
+                    self._output_of("apply", "--cached", "--whitespace=nowarn", patch, index=index)
+            self._commit([], (), message, True, cancel, index)
+        self._output_of("reset", "-q", paths=[c.path for c in changes])
+        return self._last_commit()
+
+    def _commit(
+        self, how: list[str], paths: Sequence[str], message: str, hooks: bool, cancel: CancelToken, index: str = ""
+    ) -> None:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
+            text.write(message)
+            text.flush()
+            words = ["commit", *how, "--quiet", "--cleanup=whitespace", "-F", text.name]
+            self._run([*words, *([] if hooks else ["--no-verify"])], paths, cancel, index=index)
+
+    def _last_commit(self) -> tuple[str, str]:
         made = self._output_of("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
         return made[:10], made.partition(" ")[2]
 
@@ -190,13 +223,14 @@ class Repository:
         cancel: CancelToken,
         seconds: float = _HOOKS_SECONDS,
         nothing: str = "git made no commit",
+        index: str = "",
     ) -> None:
         """Run a git command that may run hooks."""
         listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
         with _names(paths) as names:
             process = self._git.start(
                 *words, *listed, stdin=names, stderr=subprocess.STDOUT,
-                env=settings_as_variables(self._outside_submodules()),
+                env=settings_as_variables(self._outside_submodules()) | ({"GIT_INDEX_FILE": index} if index else {}),
                 # Without the terminal: prompts, such as for a key's passphrase, fail instead of waiting.
                 start_new_session=True,
             )  # fmt: skip
@@ -226,6 +260,10 @@ class Repository:
             keys = os.fsdecode(names).split("\0")
             found |= {f"submodule.{m[1]}.ignore": "dirty" for key in keys if (m := _SUBMODULE_NAME.fullmatch(key))}
         return found
+
+    def _patch(self, change: FileStatus) -> bytes:
+        """Return a file's diff in the form that `git apply` reads, whatever the user's settings are."""
+        return self._diff([change], "--src-prefix=a/", "--dst-prefix=b/")
 
     def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
         """Return git's diff of these files against the last commit, by a copy of the index that has the new files."""
@@ -308,6 +346,12 @@ def _names(paths: Iterable[str]) -> Iterator[IO[bytes]]:
         file.write(b"\0".join(map(os.fsencode, paths)))
         file.seek(0)
         yield file
+
+
+def _split_patch(patch: bytes) -> tuple[bytes, list[bytes]]:
+    """Return the head of a file's patch, and its hunks."""
+    head, *hunks = re.split(rb"^(?=@@ )", patch, flags=re.MULTILINE)
+    return head, hunks
 
 
 def _changes(out: bytes) -> Iterator[FileStatus]:

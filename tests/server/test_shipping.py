@@ -101,6 +101,44 @@ def test_changes_go_from_a_commit_to_a_pull_request(project: Path) -> None:
         server.stop()
 
 
+def test_chosen_hunks_are_committed_and_the_others_stay(project: Path) -> None:
+    lines = [f"line {n}\n" for n in range(1, 31)]
+    (project / "long.txt").write_text("".join(lines))
+    git(project, "add", "long.txt")
+    git(project, "commit", "-q", "-m", "long")
+    git(project, "config", "diff.noprefix", "true")
+    (project / "mine.txt").write_text("staged\n")
+    git(project, "add", "mine.txt")
+    server = start(project)
+    try:
+        edits = [{"old_string": f"line {n}\n", "new_string": f"LINE {n}\n"} for n in (2, 15, 29)]
+        change = [call("Read", file_path="long.txt")], [call("MultiEdit", file_path="long.txt", edits=edits)]
+        new = call("Write", file_path="b.txt", content="new\n")
+        replies = {"calls": change[0]}, {"calls": [*change[1], new]}, {"text": "Done."}
+        told = {"text": "Good.", "expect": "committed long.txt (in part)"}
+        session = server.begin("Change it", write_script(project, *replies, told), mode="acceptEdits")
+        server.until(session, "done")
+        shown = steps(server, session)["commit"]
+        assert [(hunk["path"], hunk["added"]) for hunk in shown["hunks"]] == [*[("long.txt", 1)] * 3, ("b.txt", 1)]
+        assert shown["hunks"][3]["rows"][1][0] == "added"
+        for wrong in ([], [9]):
+            assert take(server, session, "commit", 422, hunks=wrong)["error"]["code"] == "hunks"
+        take(server, session, "commit", text="The outer two", hunks=[0, 2])
+        committed = git(project, "show", "HEAD:long.txt")
+        assert "LINE 2\n" in committed and "line 15\n" in committed and "LINE 29" in committed
+        assert git(project, "show", "--name-only", "--format=", "HEAD").split() == ["long.txt"]
+        assert (project / "long.txt").read_text().count("LINE") == 3
+        assert git(project, "diff", "--cached", "--name-only").split() == ["mine.txt"]
+        left = steps(server, session)["commit"]
+        assert [hunk["path"] for hunk in left["hunks"]] == ["long.txt", "b.txt"]
+        take(server, session, "commit", text="The rest", hunks=[0, 1])
+        assert git(project, "show", "--name-only", "--format=", "HEAD").split() == ["b.txt", "long.txt"]
+        server.post(f"/v1/sessions/{session}/messages", {"text": "Well?"}, 202)
+        assert server.until(session, lambda found: found["answer"] == "Good.")
+    finally:
+        server.stop()
+
+
 def test_a_step_that_changed_since_it_was_shown_is_refused(project: Path) -> None:
     server = start(project)
     try:

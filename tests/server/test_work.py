@@ -242,9 +242,11 @@ def test_a_session_of_the_terminal_is_decided_here_and_the_other_way_round(serve
 
 def test_the_two_calls_of_the_design(server: Served) -> None:
     files = [{"path": "n.txt", "purpose": "holds x"}]
-    plan = call("ExitPlanMode", plan="Make it.", steps=["one"], files_to_create=files, tests=["pytest"])
+    plan = call("ExitPlanMode", plan="Make it.", steps=["one", "two"], files_to_create=files, tests=["pytest"])
+    steps = [{"content": "one", "status": "completed"}, {"content": "two", "status": "cancelled"}]
     replies = [{"calls": [plan]}, {"calls": [plan], "expect": "smaller"},
-               {"calls": [call("Write", file_path="n.txt", content="x")]}, {"text": "All done."}]  # fmt: skip
+               {"calls": [call("TodoWrite", todos=steps), call("Write", file_path="n.txt", content="x")]},
+               {"text": "All done."}]  # fmt: skip
     path = write_script(server.work, *replies)
     env_model = {"query": "Make n.txt"}
     (server.work.parent / "home/.agentrc").write_text(f'model = "scripted:{path}"\n', "utf-8")
@@ -264,6 +266,19 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     state = server.get(f"/coding/{session}")
     assert (state["stage"], state["result"], state["error"]) == ("completed", "All done.", "")
     assert any("n.txt" in step for step in state["completed_steps"])
+    todos = [(step["content"], step["status"]) for step in state["todos"]]
+    assert todos == [("one", "completed"), ("two", "cancelled")]
+    assert server.get(f"/v1/sessions/{session}")["plan"] == state["todos"]
+
+
+def test_a_task_without_a_project_is_refused_if_there_are_several(work: Path) -> None:
+    other = work.parent / "other"
+    other.mkdir()
+    with served(work, "--project", str(work), "--project", str(other)) as server:
+        refused = server.post("/coding/start", {"query": "Go"}, 422)["error"]
+        assert refused["code"] == "project"
+        names = [project["name"] for project in server.get("/v1/projects")["projects"]]
+        assert sorted(names) == ["other", work.name]
 
 
 @pytest.mark.parametrize(

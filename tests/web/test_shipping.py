@@ -9,9 +9,33 @@ from playwright.sync_api import Browser, expect
 from agent_cli.extras.server.pairing import Pairing
 from tests.support.repositories import git
 from tests.support.scripts import call
-from tests.support.web_page import PHONE, Served, press, reading
+from tests.support.web_page import PHONE, Served, press, reading, serving
 
 GH = '#!/bin/sh\ncat >/dev/null\necho "$@" >"$0.args"\necho http://127.0.0.1:9/pull/7\n'
+
+
+def test_the_changes_of_a_commit_are_chosen_by_ticks(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        for name, value in (("user.name", "Ann"), ("user.email", "ann@example.org")):
+            git(served.work, "config", name, value)
+        edits = [{"old_string": f"line {n}\n", "new_string": f"LINE {n}\n"} for n in (2, 30, 58)]
+        change = call("MultiEdit", file_path="a.txt", edits=edits)
+        replies = [{"calls": [call("Read", file_path="a.txt")]}, {"calls": [change]}, {"text": "Done."}]
+        session = served.start(replies, "Shout", "done", mode="acceptEdits")
+        with reading(browser, served, session=session) as reader:
+            page = reader.page
+            page.get_by_label("Message", exact=True).fill("/commit")
+            page.keyboard.press("Enter")
+            dialog = page.get_by_role("dialog", name="Commit and ship")
+            expect(dialog.get_by_text("3 changes: untick what should not be committed")).to_be_visible()
+            assert reader.axe() == []
+            dialog.get_by_role("checkbox", name="a.txt, change 2").uncheck()
+            dialog.get_by_label("Message").fill("The outer two")
+            dialog.get_by_role("button", name="Commit 2 of 3 changes").click()
+            expect(dialog.get_by_label("Message")).to_have_value("Change a.txt")
+        committed = git(served.work, "show", "HEAD:a.txt")
+        assert [f"LINE {n}\n" in committed for n in (2, 30, 58)] == [True, False, True]
+        assert git(served.work, "diff", "--stat").count("a.txt") == 1
 
 
 def test_a_task_leads_from_the_link_of_a_phone_to_a_pull_request(browser: Browser, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ _STAGES = {"queued": "queued", "running": "executing", "failed": "failed", "inte
 
 async def start_coding(hub: Hub, request: Request, body: CodingStart) -> dict[str, Any]:
     """Start a request; answers at once with its state."""
-    chosen = body.project or next(iter(hub.views.projects))
+    chosen, *others = [body.project] if body.project else hub.views.projects
+    if others:
+        raise RequestRefusedError(422, "project", "This server has several projects: name one in project.")
     mode = "plan" if body.mode == "plan" else None
     task = await start_task(hub, StartBody(prompt=body.query, project=chosen, mode=mode), token_of(request).name)
     return await coding_state(hub, task.session_id)

@@ -28,7 +28,7 @@ from agent_cli.extras.server.streams import (
     state_changes,
 )
 from agent_cli.extras.server.views import STATES, ServedProject, public_event, read_lines
-from agent_cli.extras.server.words import MODES, model_words
+from agent_cli.extras.server.words import COLUMNS, MODES, model_words
 from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.models import current_model_name, key_store
@@ -159,6 +159,7 @@ async def list_sessions(hub: Hub, request: Request) -> dict[str, Any]:
         "sessions": found[start : start + limit],
         "next": urlsafe_b64encode(str(start + limit).encode()).decode() if more else None,
         "counts": hub.views.counts(every),
+        "columns": [{"title": title, "states": list(states)} for title, states in COLUMNS.items()],
     }
 
 

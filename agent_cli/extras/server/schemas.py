@@ -98,12 +98,16 @@ class TrustBody(JsonBody):
 
 
 class ShipBody(JsonBody):
-    """An approved step. binding: of the step as it was shown. title, text: of a pull request; text of a commit."""
+    """An approved step. binding: of the step as it was shown. title, text: of a pull request; text of a commit.
+
+    hunks: the indexes of the changes to commit; by default all.
+    """
 
     step: Literal["commit", "push", "pull_request"]
     binding: ShortText
     title: ShortText = ""
     text: LongText = ""
+    hunks: list[int] | None = None
 
 
 class PairBody(JsonBody):
@@ -292,10 +296,18 @@ class SessionItem(BaseModel):
     facts: list[str]
 
 
+class BoardColumn(BaseModel):
+    title: str
+    states: list[SessionState]
+
+
 class SessionPage(BaseModel):
+    """Sessions, those that wait first. columns: the board has the sessions of these states side by side."""
+
     sessions: list[SessionItem]
     next: str | None
     counts: dict[str, int]
+    columns: list[BoardColumn]
 
 
 class QueuedMessage(BaseModel):
@@ -365,12 +377,16 @@ class AcceptedAnswer(BaseModel):
 
 
 class ShipStep(BaseModel):
-    """A step to ship changes. why: it is not possible now. items: files or commits. subject, text: proposed words."""
+    """A step to ship changes. why: it is not possible now. items: files or commits. subject, text: proposed words.
+
+    hunks: the changes to choose from, each with its index, its path and its rows.
+    """
 
     step: Literal["commit", "push", "pull_request"]
     title: str
     why: str
     items: list[str]
+    hunks: list[dict[str, Any]]
     facts: list[str]
     warnings: list[str]
     subject: str

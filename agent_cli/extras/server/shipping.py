@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 from agent_cli import Config, RunEnvironment, UsageError, read_settings
 from agent_cli.extras.server.actions import find_task, store_entry
+from agent_cli.extras.server.drawing import with_rows
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.managing import idle_log
@@ -34,6 +35,8 @@ from agent_tools.text import counted, one_line, shorten
 
 # Time limit for a proposed message, and how often it is looked for.
 _PROPOSAL_SECONDS, _POLL_SECONDS = 90.0, 0.1
+# Lines of changes to choose from; files after them are committed whole.
+_MAX_SHOWN_LINES = 5_000
 Step = dict[str, Any]
 _TITLES = {"commit": "Commit", "push": "Push", "pull_request": "Open a pull request"}
 
@@ -116,6 +119,8 @@ class Shipping:
                 why = "This has changed since you saw it: look at it again."
                 raise RequestRefusedError(409, "changed", why)
             text, title = body.text.strip(), one_line(body.title.strip())
+            if body.hunks is not None and body.step != "commit":
+                raise RequestRefusedError(422, "hunks", f"hunks: a {body.step.replace('_', ' ')} has none.")
             if body.step == "push":
                 return self._do_push(push_plan(self._repo))
             if body.step == "pull_request":
@@ -123,7 +128,7 @@ class Shipping:
                     self._repo, push_plan(self._repo), title or step["subject"], text, self._run_env.env
                 )
                 return f"Opened {url}", f"opened the pull request {url}", url
-            return self._do_commit(text or step["text"])
+            return self._do_commit(step, text or step["text"], body.hunks)
         except UsageError as error:
             raise RequestRefusedError(409, "git", str(error)) from None
 
@@ -159,17 +164,34 @@ class Shipping:
         if choice.outside:
             facts.append(f"Changed outside of this repository: {shorten(', '.join(choice.outside), 200)}")
         where = repo.branch or "no branch, as HEAD is detached"
-        return _step(
+        hunks = _hunks(repo, take, counts)
+        step = _step(
             "commit", f"Commit {counted(len(take), 'file')} to {where}",
             items=[_file_line(repo, change, counts.get(change.path, (0, 0))) for change in take],
             facts=facts, warnings=self._warnings(), text=plain_message(take), button="Commit",
-            bound=[repo.branch, *repo.lines("rev-parse", "HEAD"), _marks(repo, take)],
+            bound=[repo.branch, *repo.lines("rev-parse", "HEAD"), _marks(repo, take), [h["patch"] for h in hunks]],
         )  # fmt: skip
+        return step | {"hunks": hunks}
 
-    def _do_commit(self, message: str) -> tuple[str, str, str]:
-        take = self.choice().take
-        name, subject = self._repo.commit(take, message, hooks=True, cancel=CancelToken())
-        files = shorten(", ".join(change.path for change in take), 1_000)
+    def _do_commit(self, step: Step, message: str, chosen: list[int] | None) -> tuple[str, str, str]:
+        take, parts = self.choice().take, {}
+        if chosen is not None:
+            if not chosen or not {*chosen} <= {hunk["index"] for hunk in step["hunks"]}:
+                raise RequestRefusedError(422, "hunks", "hunks: choose at least one of those that are shown.")
+            of_file = {c.path: [h["index"] for h in step["hunks"] if h["file"] == c.path] for c in take}
+            take = tuple(c for c in take if {*of_file[c.path]} & {*chosen})
+            # The place of a change in its file, for the files of which something is left out.
+            parts = {
+                path: [place for place, index in enumerate(indexes) if index in chosen]
+                for path, indexes in of_file.items()
+                if not {*indexes} <= {*chosen}
+            }
+            parts = {c.path: parts[c.path] for c in take if c.path in parts}
+        if parts:
+            name, subject = self._repo.commit_hunks(take, parts, message, cancel=CancelToken())
+        else:
+            name, subject = self._repo.commit(take, message, hooks=True, cancel=CancelToken())
+        files = shorten(", ".join(f"{c.path} (in part)" if c.path in parts else c.path for c in take), 1_000)
         return f"Committed {name}: {subject}", f"committed {files} as {name}: {one_line(subject)}", ""
 
     def _push(self) -> Step:
@@ -223,7 +245,7 @@ def _step(
     """Return a step. why: it is not possible now. items: files or commits. subject, text: what is written, to edit."""
     shown = {
         "step": name, "title": title, "why": why, "items": list(items), "facts": list(facts),
-        "warnings": list(warnings), "subject": subject, "text": text, "button": button,
+        "warnings": list(warnings), "subject": subject, "text": text, "button": button, "hunks": [],
     }  # fmt: skip
     escaped = {
         key: [escape_lookalikes(one_line(line)) for line in value] if isinstance(value, list) else value
@@ -241,6 +263,25 @@ def _file_line(repo: Repository, change: FileStatus, lines: tuple[int, int] | No
     size = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
     kind = "new, " if change.new else "" if os.path.lexists(repo.top / change.path) else "deleted, "
     return f"{change.path} ({kind}{size})"
+
+
+def _hunks(
+    repo: Repository, take: Sequence[FileStatus], counts: Mapping[str, tuple[int, int] | None]
+) -> list[dict[str, Any]]:
+    """Return what can be chosen of the files: their hunks, or one entry for a file without text or with much."""
+    found: list[dict[str, Any]] = []
+    room = _MAX_SHOWN_LINES
+    for change in take:
+        lines = counts.get(change.path, (0, 0))
+        room -= sum(lines or ())
+        hunks = repo.hunks(change) if lines is not None and room >= 0 else []
+        for patch in hunks or [""]:
+            signs = [line[:1] for line in patch.split("\n")]
+            added, removed = (signs.count("+"), signs.count("-")) if patch else lines or (0, 0)
+            path = escape_lookalikes(one_line(change.path))
+            shown = {"path": path, "added": added, "removed": removed, "patch": escape_lookalikes(patch)}
+            found.append({"index": len(found), "file": change.path, **with_rows(shown)})
+    return found
 
 
 def _marks(repo: Repository, take: Sequence[FileStatus]) -> list[list[Any]]:

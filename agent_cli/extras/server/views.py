@@ -394,7 +394,8 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
             {"call_id": call.call_id, "decision": call.decision, "user": call.user, "time": call.decided}
             for call in sorted(decided, key=lambda call: call.decided)
         ],
-        "plan": [to_json(item) for item in view.plan],
+        # A client draws progress from the status, which a record leaves out if it is the usual one.
+        "plan": [to_json(item) | {"status": item.status} for item in view.plan],
         "messages": {uuid for each in said for uuid in each.uuids},
     }
 

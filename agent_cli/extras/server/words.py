@@ -16,6 +16,14 @@ MODES = {
     "bypassPermissions": "Allow everything",
 }
 
+# The columns of the board, on the page and in the terminal: what waits first.
+COLUMNS = {
+    "Waiting for you": ("waiting",),
+    "Running": ("running", "queued"),
+    "Stopped": ("interrupted", "failed"),
+    "Done": ("done", "idle"),
+}
+
 
 def spent_words(cost: float, *, known: bool) -> str:
     """Return a cost; "" for nothing spent. known: the price of each part is."""

@@ -63,3 +63,21 @@ export function fileView(file, { heading = true, all = false, comments = null } 
     file.rows.length ? patchView(file.rows, file.path, { all, comments }) : h("p", { class: "hint" }, "No text to show."),
   );
 }
+
+/** Return changes with a tick each, and the set of the indexes that are ticked. changed: called when one is ticked or not. */
+export function hunkPicker(files, { legend, comments = null, disabled = false, changed }) {
+  const chosen = new Set(files.map((file) => file.index));
+  const hunk = (file, place) => {
+    const toggle = () => {
+      chosen[box.checked ? "add" : "delete"](file.index);
+      shown.classList.toggle("skipped", !box.checked);
+      changed();
+    };
+    const box = h("input", { type: "checkbox", checked: true, disabled, on: { change: toggle } });
+    const comment = comments && button(`Comment on change ${place + 1}`, { kind: "quiet small", icon: "comment", bare: true, on: () => shown.querySelector(":is(.added, .removed) .line").click() });
+    const name = h("label", { class: "check" }, box, h("span", { class: "path" }, `${visible(file.path)}, change ${place + 1}`), changeCount(file.added, file.removed));
+    const shown = h("div", { class: "hunk" }, h("div", { class: "hunk-head" }, name, comment), file.rows.length ? patchView(file.rows, file.path, { all: true, comments }) : null);
+    return shown;
+  };
+  return { element: h("fieldset", { class: "hunks" }, h("legend", {}, legend), files.map(hunk)), chosen };
+}

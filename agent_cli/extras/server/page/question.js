@@ -2,7 +2,7 @@
 
 import { announce, append, button, confirmed, h, icon, labelled, menu } from "./dom.js";
 import { LineComments } from "./comments.js";
-import { changeCount, fileView, patchView } from "./diff.js";
+import { fileView, hunkPicker } from "./diff.js";
 import { codeBlock, drawn, markdown } from "./drawn.js";
 import { counted, visible } from "./text.js";
 
@@ -145,32 +145,12 @@ export class QuestionPanel {
   }
 
   hunksOf(files) {
-    this.hunks = new Set(files.map((file) => file.index));
-    return h(
-      "fieldset",
-      { class: "hunks" },
-      h("legend", {}, `${counted(files.length, "change")}: untick what should not be applied`),
-      files.map((file, place) => {
-        const toggle = () => {
-          this.hunks[box.checked ? "add" : "delete"](file.index);
-          shown.classList.toggle("skipped", !box.checked);
-          this.label();
-        };
-        const box = h("input", { type: "checkbox", checked: true, disabled: !this.may, on: { change: toggle } });
-        const shown = h(
-          "div",
-          { class: "hunk" },
-          h(
-            "div",
-            { class: "hunk-head" },
-            h("label", { class: "check" }, box, h("span", { class: "path" }, `${file.path}, change ${place + 1}`), changeCount(file.added, file.removed)),
-            this.comments ? button(`Comment on change ${place + 1}`, { kind: "quiet small", icon: "comment", bare: true, on: () => shown.querySelector(":is(.added, .removed) .line").click() }) : null,
-          ),
-          patchView(file.rows, file.path, { all: true, comments: this.comments }),
-        );
-        return shown;
-      }),
-    );
+    const { element, chosen } = hunkPicker(files, {
+      legend: `${counted(files.length, "change")}: untick what should not be applied`,
+      comments: this.comments, disabled: !this.may, changed: () => this.label(),
+    });
+    this.hunks = chosen;
+    return element;
   }
 
   questionsOf(questions) {

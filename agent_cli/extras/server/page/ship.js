@@ -2,7 +2,8 @@
 
 import { get, post } from "./api.js";
 import { announce, button, h, icon, labelled, loaded, toast } from "./dom.js";
-import { visible } from "./text.js";
+import { hunkPicker } from "./diff.js";
+import { counted, visible } from "./text.js";
 
 /** Show the steps of a session; a step that was taken is followed by the next one. mayStart: the role may take them. */
 export function showShip(session, mayStart) {
@@ -19,6 +20,14 @@ function section(step, { path, mayStart, again }) {
   if (step.why) return h("section", { class: "step off" }, head, h("p", { class: "hint" }, visible(step.why)));
   const subject = step.step === "pull_request" ? h("input", { type: "text", value: step.subject, maxlength: "200" }) : null;
   const text = step.step === "push" ? null : h("textarea", { rows: "4", value: step.text });
+  const all = step.hunks.length;
+  const label = () => {
+    const { size } = picked.chosen;
+    go.lastChild.textContent = size < all ? `${step.button} ${size} of ${all} changes` : step.button;
+    go.disabled = !size;
+  };
+  const picked = all > 1 ? hunkPicker(step.hunks, { legend: `${counted(all, "change")}: untick what should not be committed`, disabled: !mayStart, changed: label }) : null;
+  const hunks = () => (picked && picked.chosen.size < all ? [...picked.chosen].sort((a, b) => a - b) : undefined);
   const problem = h("p", { class: "problem", role: "alert" });
   const busy = async (pressed, act) => {
     pressed.disabled = true;
@@ -34,7 +43,7 @@ function section(step, { path, mayStart, again }) {
   };
   const take = () =>
     busy(go, async () => {
-      const { done, url } = await post(path, { step: step.step, binding: step.binding, title: subject?.value || "", text: text?.value || "" });
+      const { done, url } = await post(path, { step: step.step, binding: step.binding, title: subject?.value || "", text: text?.value || "", hunks: hunks() });
       toast(visible(done));
       announce(visible(done));
       await again();
@@ -56,6 +65,7 @@ function section(step, { path, mayStart, again }) {
     step.warnings.length ? h("ul", { class: "warnings", "aria-label": "Warnings" }, step.warnings.map((one) => h("li", {}, icon("warn"), h("span", {}, visible(one))))) : null,
     list(step.items, "step-items"),
     list(step.facts, "dim"),
+    picked?.element,
     mayStart && subject ? labelled("Title", subject) : null,
     mayStart && text ? labelled(words, text) : null,
     problem,

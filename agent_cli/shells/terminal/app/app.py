@@ -16,7 +16,6 @@ from typing import Any, TextIO
 
 from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli import MessageAdded, UserMessage
@@ -38,7 +37,7 @@ from agent_cli.shells.terminal.app.layout import (
 from agent_cli.shells.terminal.app.output import SETTLE_SECONDS, AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.shells.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.shells.terminal.app.question_panel import OpenDialog, QuestionPanel
-from agent_cli.shells.terminal.app.view_screen import view_screen
+from agent_cli.shells.terminal.app.view_screen import DEPTHS, view_screen
 from agent_cli.shells.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap
@@ -51,7 +50,7 @@ from agent_cli.shells.terminal.render.ansi import (
     with_links,
 )
 from agent_cli.shells.terminal.render.console import wrap_words
-from agent_cli.shells.terminal.render.theme import TRUE_COLOR, Colors, Palette
+from agent_cli.shells.terminal.render.theme import Colors, Palette
 from agent_cli.shells.terminal.render.transcript import Transcript, user_bar
 from agent_cli.shells.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
@@ -61,12 +60,6 @@ FRAME_SECONDS = 1 / 15
 HANDLE_SECONDS = 0.008
 PANEL_SECONDS = 0.5  # between redraws of an open panel that stays
 WARM_UP_SECONDS = 0.4  # after the first prompt, until the answer renderer is imported
-_DEPTHS = {
-    0: ColorDepth.DEPTH_1_BIT,
-    16: ColorDepth.DEPTH_4_BIT,
-    256: ColorDepth.DEPTH_8_BIT,
-    TRUE_COLOR: ColorDepth.DEPTH_24_BIT,
-}
 
 
 def _import_renderer() -> None:
@@ -124,7 +117,7 @@ class TerminalApp:
             style=DynamicStyle(self._style),
             key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
             editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
-            color_depth=_DEPTHS[colors.palette.depth],
+            color_depth=DEPTHS[colors.palette.depth],
         )
         self.app.key_processor.before_key_press += self._before_key
         self.app.key_processor.after_key_press += self._after_key
@@ -453,8 +446,7 @@ class TerminalApp:
         async def go() -> None:
             try:
                 async with in_terminal():
-                    depth = _DEPTHS[self.palette.depth]
-                    screen = view_screen(state, self.palette, self.app.reader, self.app.screen, depth)
+                    screen = view_screen(state, self.palette, self.app.reader, self.app.screen)
                     waiting.answer(await screen.run_async())
             finally:
                 waiting.cancel()

@@ -128,7 +128,7 @@ class SessionPicker:
             key_bindings=self._keys(),
             erase_when_done=True,
             input=KeyReader(terminal or sys.stdin, time.monotonic),
-            output=output or _make_output(),
+            output=output or make_output(),
         )  # fmt: skip
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.05
@@ -188,7 +188,7 @@ class SessionPicker:
         return keys
 
 
-def _make_output() -> Output:
+def make_output() -> Output:
     """Return the terminal, without cursor position requests, which some terminals do not answer."""
     output = create_output()
     if isinstance(output, Vt100_Output):

@@ -7,6 +7,7 @@ the alternate screen. Without menus, the text of a view is printed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rich.text import Text
 
@@ -51,6 +52,7 @@ class ViewItem(Value):
     mark, style: a symbol before it and its colour.
     section: the heading that it stands under.
     detail: draws more about it, for a number of columns. live: it changes while it is looked at.
+    key: what it is called in a view that changes. value: what it stands for.
     """
 
     label: str
@@ -61,17 +63,21 @@ class ViewItem(Value):
     section: str = ""
     detail: Draw | None = None
     live: bool = False
+    key: str = ""
+    value: Any = None
 
 
 class ViewAction(Value):
-    """A key that closes the view, for its opener to act on the chosen item.
+    """A key for the opener of the view to act on the chosen item.
 
     on: returns True for an item that it is offered for; None: for all.
+    asks: what the line is that is typed first; "" for none.
     """
 
     key: str
     label: str
     on: Callable[[int], bool] | None = None
+    asks: str = ""
 
     def suits(self, index: int) -> bool:
         """Return True if the key is offered for an item."""
@@ -86,6 +92,7 @@ class View(Value):
     actions: keys of its own; that of "enter" replaces opening the detail.
     whole: the detail is shown in the whole window, as it is long.
     at: the item that is chosen at first. opened: its detail is shown at first.
+    note: what the last action came to. renew: returns the view as it is now; it is asked before each drawing.
     """
 
     title: str
@@ -96,6 +103,8 @@ class View(Value):
     whole: bool = False
     at: int = 0
     opened: bool = False
+    note: str = ""
+    renew: Callable[[], View] | None = None
 
     def printed(self, width: int) -> Iterator[Text]:
         """Yield the view as lines for a printed list."""
@@ -112,10 +121,16 @@ class View(Value):
 
 
 class Chosen(Value):
-    """How a view was left: with the key of an action, for an item."""
+    """The key of an action, for an item.
+
+    text: the line that was typed. opened: the detail of the item was shown. value: what the item stands for.
+    """
 
     key: str
     index: int
+    text: str = ""
+    opened: bool = False
+    value: Any = None
 
 
 class _Listing:
@@ -150,11 +165,13 @@ class ViewState:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self.live = any(item.live for item in view.items)
+        self.live = view.renew is not None or any(item.live for item in view.items)
         self.filter = ""
         self.filtering = False
+        self._asking: ViewAction | None = None
+        self._line = ""
         self._at, self._scroll = view.at, 0
-        self._open = not view.items or view.opened
+        self._open = (not view.items and view.renew is None) or view.opened
         # Nothing but the detail was looked at.
         self._peeking = view.opened
         self._lines: tuple[tuple[int, int], list[Text]] = ((-1, -1), [])
@@ -179,19 +196,33 @@ class ViewState:
         shown = self.shown
         return shown[min(self._at, len(shown) - 1)] if shown else -1
 
+    @property
+    def typing(self) -> bool:
+        """True while keys are text."""
+        return self.filtering or self._asking is not None
+
+    def open(self) -> None:
+        """Show the detail of the chosen item."""
+        self._open, self._scroll = self.index >= 0 and self.view.items[self.index].detail is not None, 0
+
     def press(self, key: str) -> Chosen | bool:
-        """Take a key. Return how the view is left, True if it is closed, False if it stays."""
+        """Take a key. Return the action that was chosen, True if the view is closed, False if it stays."""
+        if self._asking is not None:
+            return self._write(key, self._asking)
         if self.filtering and self._type(key):
             return False
         action = next((a for a in self.view.actions if a.key == key and a.suits(self.index)), None)
         if action is not None and (not self._open or key != "enter"):
-            return Chosen(key, self.index)
+            if action.asks:
+                self._asking, self._line = action, ""
+                return False
+            return self._chosen(key)
         if key in ("escape", "left", "backspace"):
             return self._back(key)
         if key == "/" and self.view.items:
             self._open, self.filtering = False, True
-        elif key in ("enter", "right") and not self._open and self.index >= 0:
-            self._open, self._scroll = self.view.items[self.index].detail is not None, 0
+        elif key in ("enter", "right") and not self._open:
+            self.open()
         elif key in ("n", "p", "c-o") and self.view.items:
             self._move(1 if key == "n" else -1)
             self._scroll = 0
@@ -216,14 +247,40 @@ class ViewState:
             self.filter, self.filtering = "", False
         elif key == "enter":
             self.filtering = False
-        elif key == "backspace":
-            self.filter = self.filter[:-1]
-        elif len(key) == 1 and key.isprintable():
-            self.filter += key
+        elif (changed := _edited(self.filter, key)) is not None:
+            self.filter = changed
         else:
             return False
         self._at = 0
         return True
+
+    def _write(self, key: str, action: ViewAction) -> Chosen | bool:
+        """Change the line of an action; Enter chooses the action, unless the line is empty."""
+        if key in ("escape", "c-c"):
+            self._asking = None
+        elif key == "enter" and self._line.strip():
+            self._asking = None
+            return self._chosen(action.key, self._line.strip())
+        elif (changed := _edited(self._line, key)) is not None:
+            self._line = changed
+        return False
+
+    def _chosen(self, key: str, text: str = "") -> Chosen:
+        value = self.view.items[self.index].value if self.index >= 0 else None
+        return Chosen(key, self.index, text, self._open, value)
+
+    def _renew(self) -> None:
+        """Show the view as it is now, with the same item chosen. While a line is typed, what it is about stays."""
+        before, renew = self.view, self.view.renew
+        if renew is None or self._asking is not None or (now := renew()) is before:
+            return
+        key = before.items[self.index].key if self.index >= 0 else ""
+        self.view, self._listing, self._lines = now, None, ((-1, -1), [])
+        keys = [now.items[index].key for index in self.shown]
+        if key in keys:
+            self._at = keys.index(key)
+        else:
+            self._open = self._open and not before.items
 
     def _go(self, key: str) -> None:
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -self._page, "pagedown": self._page, " ": self._page,
@@ -243,6 +300,7 @@ class ViewState:
 
     def rows(self, width: int, height: int) -> list[str]:
         """Return the rows of a window, as many as it has."""
+        self._renew()
         head = [self._title(width), styled("─" * width, "dim")]
         foot = [styled("─" * width, "dim"), self._keys(width)] if height > 8 else [self._keys(width)]
         room = max(1, height - len(head) - len(foot))
@@ -258,6 +316,9 @@ class ViewState:
         if item is not None:
             title.append_text(styled(f" · {item.label}"))
         count = f"{min(self._at, len(shown) - 1) + 1} of {len(shown)}" if shown else ""
+        if view.note:
+            title.append_text(styled(f"  {view.note}", "accent"))
+            title.truncate(max(width - len(count) - 2, 1), overflow="ellipsis")
         if self.filter or self.filtering:
             title.append_text(styled(f"  /{self.filter}{'▏' * self.filtering}", "accent"))
         room = width - title.cell_len - len(count)
@@ -265,6 +326,13 @@ class ViewState:
 
     def _keys(self, width: int) -> Text:
         view, index = self.view, self.index
+        if self._asking is not None:
+            line = Text().append_text(styled(f"{self._asking.asks}: ", "accent"))
+            hints = _key("Enter", "send").append_text(styled(" · ", "dim")).append_text(_key("Esc", "back"))
+            room = max(width - line.cell_len - hints.cell_len - 4, 8)
+            # The end of a long line is what is being typed.
+            line.append(f"{self._line[-room:]}▏  ")
+            return line.append_text(hints)
         if self.filtering:
             keys = [("Enter", "keep"), ("Esc", "all")]
         else:
@@ -329,6 +397,13 @@ class ViewState:
             else _item_row(self.view.items[row], column, width, chosen=row == chosen, marked=listed.marked)
             for row in listed.rows[first : first + room]
         ]
+
+
+def _edited(text: str, key: str) -> str | None:
+    """Return a text after a key; None for a key that does not change it."""
+    if key == "backspace":
+        return text[:-1]
+    return text + key if len(key) == 1 and key.isprintable() else None
 
 
 def _key(key: str, label: str) -> Text:
