@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from agent_cli.kernel.run_environment import UsageError
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
 from agent_tools.process.guarded_git import (
     MAX_OUTPUT_BYTES,
@@ -188,7 +188,8 @@ class Repository:
             for change in changes:
                 if (chosen := hunks.get(change.path)) is not None:
                     head, parts = _split_patch(self._patch(change))
-                    Path(patch).write_bytes(head + b"".join(part for at, part in enumerate(parts) if at in chosen))
+                    content = head + b"".join(part for at, part in enumerate(parts) if at in chosen)
+                    write_atomic(Path(patch), content, sync=False)
                     self._output_of("apply", "--cached", "--whitespace=nowarn", patch, index=index)
             self._commit([], (), message, True, cancel, index)
         self._output_of("reset", "-q", paths=[c.path for c in changes])

@@ -239,7 +239,7 @@ class _Board:
         """Send a decision about a question. One is approved only after it was shown whole."""
         now = time.monotonic()
         if not chosen.text and not chosen.opened:
-            self.state.open()
+            self.state.show_detail()
             self._drawn[item["binding"]] = now
         if not chosen.text and now - self._drawn.get(item["binding"], now) < _GUARD_SECONDS:
             return

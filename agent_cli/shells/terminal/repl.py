@@ -590,7 +590,7 @@ class Repl(Dialogs):
 
     def switch_model(self, name: str, source: str = "command") -> None:
         """Continue with another model. Raises UsageError."""
-        self.agent.use_model(name, source, self.confirm)
+        self.agent.use_model(name, source, lambda question: self.confirm(question, grave=False))
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         layers, workspace = self.layers, self.agent.tool_context.workspace

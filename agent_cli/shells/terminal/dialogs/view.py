@@ -201,7 +201,7 @@ class ViewState:
         """True while keys are text."""
         return self.filtering or self._asking is not None
 
-    def open(self) -> None:
+    def show_detail(self) -> None:
         """Show the detail of the chosen item."""
         self._open, self._scroll = self.index >= 0 and self.view.items[self.index].detail is not None, 0
 
@@ -222,7 +222,7 @@ class ViewState:
         if key == "/" and self.view.items:
             self._open, self.filtering = False, True
         elif key in ("enter", "right") and not self._open:
-            self.open()
+            self.show_detail()
         elif key in ("n", "p", "c-o") and self.view.items:
             self._move(1 if key == "n" else -1)
             self._scroll = 0
