@@ -68,22 +68,3 @@ def test_a_thousand_lines_are_all_there_once(work: Path, resizes: bool) -> None:
     joined = re.sub(r"\s+(?!<\d)", " ", "\n".join(line.strip() for line in history))
     torn = [n for n in range(LINES) if not re.search(rf"<{n:04}> [^<]*</{n:04}>", joined)]
     assert torn == []
-
-
-def test_nothing_is_lost_or_doubled_while_the_window_is_dragged(work: Path) -> None:
-    """tmux tells the program of the sizes up to 250 ms late while they change quickly."""
-    text = "```\n" + "\n".join(numbered(LINES // 2)) + "\n```\n\nThat is all.\n"
-    model = script(work / "s.toml", [{"text": text, "pause": 0.002}])
-    with Tmux(["--model", model], work) as tmux:
-        tmux.wait("/help lists")
-        tmux.type("go")
-        tmux.keys("Enter")
-        wait_for_line(tmux, 10)
-        for number in range(3):
-            tmux.resize_at_rest(100 - number, 30)
-            for columns in (*range(100, 40, -6), *range(40, 100, 6)):
-                tmux.resize(columns, 30)
-            wait_for_line(tmux, 50 * (number + 1))
-        tmux.wait("✓")
-        history = "\n".join(tmux.history())
-    assert not_once(history, LINES // 2) == []

@@ -26,7 +26,8 @@ def test_retries_a_fallback_and_no_side_effect_twice(day: Day) -> None:
         refuses(503, "overloaded", headers=NOW),
         says("Counted. And now the file.", read("counter.txt"), fault=True, sees="exit code 0"),
         refuses(500, "no", headers=NOW), refuses(500, "no", headers=NOW), refuses(500, "no", headers=NOW),
-        says("The other model goes on.", edit("counter.txt", "0\n", "")),
+        # After a fault the read may have no result.
+        says("The other model goes on.", read("counter.txt"), edit("counter.txt", "0\n", "")),
         says("One, and only one."),
     )  # fmt: skip
     day.inject_fault_during_turn("go on")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
+
 import pytest
+from prompt_toolkit.data_structures import Size
 
 from agent_cli.kernel.events import MessageAdded, TextDelta
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.runtime.edit_call import EditableCall
+from agent_cli.shells.terminal.app.output import SETTLE_SECONDS
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
 from tests.support.terminal_stage import REQUEST, Stage, asking, play
 
@@ -193,6 +198,39 @@ def test_every_frame_is_one_write_and_marked_as_one() -> None:
     assert all(f.count("\x1b[?2026h") == 1 for f in stage.screen.frames)
     assert stage.screen.writes == len(stage.screen.frames)
     assert "\x1b[?2004l" not in "".join(stage.screen.frames[:-2])
+
+
+def test_nothing_is_drawn_while_the_window_changes_and_nothing_is_lost() -> None:
+    changed, drawn = list[float](), list[float]()
+
+    def story(stage: Stage) -> None:
+        emit, put = stage.live.bridge.emit, stage.screen.put
+
+        def timed(data: bytes) -> None:
+            drawn.append(time.monotonic())
+            put(data)
+
+        def resize(columns: int) -> None:
+            stage.screen.size = Size(rows=24, columns=columns)
+            changed.append(time.monotonic())
+            drawn.clear()
+            emit(TextDelta(f"at {columns}  \n"))
+            stage.live.draw_soon()
+
+        stage.session.job = lambda text: emit(TextDelta("begun  \n\n"))
+        stage.press("go\r")
+        stage.until(lambda: "begun" in stage.screen.drawn)
+        stage.screen.put = timed  # type: ignore[method-assign]
+        for columns in (70, 60, 50):
+            stage.live.soon(partial(resize, columns))
+        stage.until(lambda: len(changed) == 3)
+        emit(TextDelta("\nthe end\n\n"))
+        stage.until(lambda: "the end" in stage.screen.drawn)
+        for columns in (70, 60, 50):
+            assert f"at {columns}" in stage.screen.drawn
+
+    play(story)
+    assert drawn[0] - changed[-1] >= SETTLE_SECONDS
 
 
 def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
