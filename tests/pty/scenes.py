@@ -138,13 +138,13 @@ def _at_question(screen: Drawn) -> None:
     screen.until(lambda: screen.screen.title.startswith("? "), "a question")
 
 
-def _at_rest(screen: Drawn, *words: str) -> None:
+def at_rest(screen: Drawn, *words: str) -> None:
     for word in words:
         screen.wait(word)
     screen.until(lambda: screen.screen.title.startswith("agent"), "the end of the turn")
 
 
-def _turn(replies: list[dict[str, Any]], *args: str, **env: str) -> Play:
+def turn_scene(replies: list[dict[str, Any]], *args: str, **env: str) -> Play:
     """The scene of a question in a turn."""
 
     def play(room: Room) -> Iterator[Drawn]:
@@ -168,22 +168,24 @@ def _destructive(room: Room) -> Iterator[Drawn]:
         path = room.project / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("not in git\n")
-    yield from _turn([{"text": "I clean up.", **bash("rm -r build notes.txt", description="Remove the build")}])(room)
+    yield from turn_scene([{"text": "I clean up.", **bash("rm -r build notes.txt", description="Remove the build")}])(
+        room
+    )
 
 
 def _answer(room: Room) -> Iterator[Drawn]:
     with room.program("--model", room.model([{"text": ANSWER}]), "--", "What is wrong?") as screen:
-        _at_rest(screen, "Split the title", "behind either")
+        at_rest(screen, "Split the title", "behind either")
         yield screen
 
 
-def _allowed(room: Room) -> Iterator[Drawn]:
+def allowed_scene(room: Room) -> Iterator[Drawn]:
     replies = [READ, EDIT, {"text": "Done: runs of spaces are one dash now."}]
     with room.program("--model", room.model(replies), "--", "Repair the titles.") as screen:
         _at_question(screen)
         screen.rest()
         screen.type("y")
-        _at_rest(screen, "one dash")
+        at_rest(screen, "one dash")
         yield screen
 
 
@@ -233,7 +235,7 @@ def _jobs(room: Room) -> Iterator[Drawn]:
     replies = [bash("sleep 300", description="Serve the pages", run_in_background=True), {"text": "It is running."}]
     args = ["--allowedTools", "Bash(sleep:*)", "--", "Serve the pages."]
     with room.program("--model", room.model(replies), *args) as screen:
-        _at_rest(screen, "It is running.", "\n✓ ")
+        at_rest(screen, "It is running.", "\n✓ ")
         screen.line("/jobs")
         screen.wait("❯ ● b1")
         yield screen
@@ -243,7 +245,7 @@ def _jobs(room: Room) -> Iterator[Drawn]:
         screen.leave()
 
 
-def _resume(room: Room) -> Iterator[Drawn]:
+def resume_scene(room: Room) -> Iterator[Drawn]:
     replies = [READ, {"text": ANSWER}, {"text": "Two lines."}]
     for prompt in ("What is wrong?", "How long is it?"):
         known = ["--continue"] if prompt.startswith("How") else []
@@ -277,11 +279,11 @@ def _transcript(room: Room) -> Iterator[Drawn]:
         (room.project / name).write_text(CODE)
     args = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash(seq:*),Bash(exit:*)"]
     with room.program("--model", room.model(TRANSCRIPT), *args, "--", "Repair the titles.") as screen:
-        _at_rest(screen, "Done: runs of spaces", "\n✓ ")
+        at_rest(screen, "Done: runs of spaces", "\n✓ ")
         yield screen
 
 
-def _view(keys: str, words: str) -> Play:
+def view_scene(keys: str, words: str) -> Play:
     """The scene of a view, opened by a command or a key after a turn."""
 
     def play(room: Room) -> Iterator[Drawn]:
@@ -296,7 +298,7 @@ def _view(keys: str, words: str) -> Play:
 
 def _leaving(room: Room) -> Iterator[Drawn]:
     with room.program("--model", room.model([{"text": "Hello."}]), "--", "Hi") as screen:
-        _at_rest(screen, "Hello.")
+        at_rest(screen, "Hello.")
         screen.leave()
         yield screen
 
@@ -304,11 +306,11 @@ def _leaving(room: Room) -> Iterator[Drawn]:
 def _error(room: Room) -> Iterator[Drawn]:
     error = {"kind": "auth", "message": "openai refused the key: Incorrect API key provided."}
     with room.program("--model", room.model([{"error": error}]), "--", "Hi") as screen:
-        _at_rest(screen, "refused the key")
+        at_rest(screen, "refused the key")
         yield screen
 
 
-def _typed(text: str, words: str) -> Play:
+def typed_scene(text: str, words: str) -> Play:
     def play(room: Room) -> Iterator[Drawn]:
         with room.program("--model", room.model([])) as screen:
             screen.ready()
@@ -319,7 +321,7 @@ def _typed(text: str, words: str) -> Play:
     return play
 
 
-def _pressed(play: Play, *keys: tuple[str, str]) -> Play:
+def pressed_scene(play: Play, *keys: tuple[str, str]) -> Play:
     """A scene after keys, each with what must be seen then."""
 
     def pressed(room: Room) -> Iterator[Drawn]:
@@ -344,7 +346,7 @@ def _trust(room: Room) -> Iterator[Drawn]:
 
 def _trusted(room: Room) -> Iterator[Drawn]:
     (room.project / "AGENTS.md").write_text("Use tabs.\n")
-    yield from _pressed(_trust, ("y", "asks before"))(room)
+    yield from pressed_scene(_trust, ("y", "asks before"))(room)
 
 
 FILES = {"calls": [call("Write", file_path=f"n{n}.py", content=f"x = {n}\n") for n in range(3)]}
@@ -358,62 +360,63 @@ QUESTIONS = [{
 }]  # fmt: skip
 SHORT_COMMAND = "python3 -m unittest -q"
 RUN_TESTS = {"text": "I run the tests first.", **bash(SHORT_COMMAND, description="Run the tests")}
+TESTS_ASKED = turn_scene([RUN_TESTS])
 SCENES = (
     Scene("start", _start),
-    Scene("command", _turn([RUN_TESTS]), ("Run the tests",), (SHORT_COMMAND,), (YES, NO)),
+    Scene("command", turn_scene([RUN_TESTS]), ("Run the tests",), (SHORT_COMMAND,), (YES, NO)),
     Scene(
         "command_long",
-        _turn([{"text": "I build all versions.", **bash(LONG_COMMAND, description="Build for all versions")}]),
+        turn_scene([{"text": "I build all versions.", **bash(LONG_COMMAND, description="Build for all versions")}]),
         ("Build for all versions",),
         ("for version in 3.11 3.12 3.13; do",),
         (YES, NO),
     ),
     Scene("command_destructive", _destructive, ("Remove the build",), ("rm -r build notes.txt",), (YES, NO)),
-    Scene("edit", _turn([READ, EDIT]), (str(EDIT["text"]),), ("slug.py", OLD, NEW), (YES, NO)),
+    Scene("edit", turn_scene([READ, EDIT]), (str(EDIT["text"]),), ("slug.py", OLD, NEW), (YES, NO)),
     Scene(
         "new_file",
-        _turn([{"text": "I add tests.", "calls": [call("Write", file_path="test_slug.py", content=NEW_FILE)]}]),
+        turn_scene([{"text": "I add tests.", "calls": [call("Write", file_path="test_slug.py", content=NEW_FILE)]}]),
         (),
         ("test_slug.py", "Tests of the titles."),
         (YES, NO),
     ),
     Scene(
         "plan",
-        _turn([{"calls": [call("ExitPlanMode", plan=PLAN)]}], "--permission-mode", "plan"),
+        turn_scene([{"calls": [call("ExitPlanMode", plan=PLAN)]}], "--permission-mode", "plan"),
         (PLAN,),
         ("Repair the titles", "Split at runs of spaces in"),
         (YES, NO),
     ),
     Scene(
         "review",
-        _turn([READ, EDIT, READ], "--permission-mode", "acceptEdits", AGENT_REVIEW="files"),
+        turn_scene([READ, EDIT, READ], "--permission-mode", "acceptEdits", AGENT_REVIEW="files"),
         (),
         ("slug.py", NEW),
         (YES, NO),
     ),
     Scene(
         "choices",
-        _turn([{"calls": [call("AskUserQuestion", questions=QUESTIONS)]}]),
+        turn_scene([{"calls": [call("AskUserQuestion", questions=QUESTIONS)]}]),
         tuple(str(word) for option in QUESTIONS[0]["options"] for word in option.values()),  # type: ignore[attr-defined]
         ("Which separator should titles have?",),
         ("Dash", "Underscore", "None"),
     ),
-    Scene("explained", _pressed(_turn([RUN_TESTS]), ("?", "asked, as")), (), ("asked, as",), (YES, NO)),
-    Scene("draft", _pressed(_turn([RUN_TESTS]), ("wait", "> wait")), (), ("> wait", SHORT_COMMAND), (YES, NO)),
-    Scene("reply", _pressed(_turn([RUN_TESTS]), ("r", "no, because>")), (), (SHORT_COMMAND,), (YES, NO)),
-    Scene("one_of_three", _turn([FILES]), (), ("1 of 3", "Create n0.py?"), (YES, NO)),
-    Scene("together", _pressed(_turn([FILES]), ("t", "Allow all 3?")), (), ("Allow all 3?",), (YES, NO)),
+    Scene("explained", pressed_scene(TESTS_ASKED, ("?", "asked, as")), (), ("asked, as",), (YES, NO)),
+    Scene("draft", pressed_scene(TESTS_ASKED, ("wait", "> wait")), (), ("> wait", SHORT_COMMAND), (YES, NO)),
+    Scene("reply", pressed_scene(TESTS_ASKED, ("r", "no, because>")), (), (SHORT_COMMAND,), (YES, NO)),
+    Scene("one_of_three", turn_scene([FILES]), (), ("1 of 3", "Create n0.py?"), (YES, NO)),
+    Scene("together", pressed_scene(turn_scene([FILES]), ("t", "Allow all 3?")), (), ("Allow all 3?",), (YES, NO)),
     Scene("trust", _trust, (), ("Trust this folder?",), (YES, NO)),
     Scene("trusted", _trusted, (), ("AGENTS.md",)),
     Scene("answer", _answer, (ANSWER,), code=True),
-    Scene("allowed", _allowed, (str(EDIT["text"]), "Done: runs of spaces are one dash now.")),
+    Scene("allowed", allowed_scene, (str(EDIT["text"]), "Done: runs of spaces are one dash now.")),
     Scene("streaming", _streaming, (ANSWER,), ("docs, please", "a draft"), code=True),
     Scene("subagents", _subagents, (), (CALLERS, TESTS)),
     Scene("jobs", _jobs, ("It is running.",), ("sleep 300",)),
-    Scene("resume", _resume, (ANSWER,), ("Two lines.",), code=True),
+    Scene("resume", resume_scene, (ANSWER,), ("Two lines.",), code=True),
     Scene("transcript", _transcript, (), ("Done: runs of spaces are one dash now.",)),
     *(
-        Scene(f"view_{name}", _view(keys, words))
+        Scene(f"view_{name}", view_scene(keys, words))
         for name, keys, words in (
             ("help", "/help", "/status"),
             ("config", "/config", "changed"),
@@ -428,6 +431,6 @@ SCENES = (
     ),
     Scene("leaving", _leaving),
     Scene("error", _error, ("openai refused the key: Incorrect API key provided.",)),
-    Scene("menu", _typed("/", "/")),
-    Scene("files", _typed("@sl", "slug.py")),
+    Scene("menu", typed_scene("/", "/")),
+    Scene("files", typed_scene("@sl", "slug.py")),
 )

@@ -12,14 +12,16 @@ import pyte
 import pytest
 
 from tests.pty.scenes import SCENES, Scene, rooms
+from tests.pty.view_scenes import VIEW_SCENES
 from tests.support.pty_screen import Drawn, StyledScreen
 from tests.support.whole_screens import SCREENS, VIEWS, Stored, faults, hold, missing
 
+ALL_SCENES = (*SCENES, *VIEW_SCENES)
 # Scenes that do not keep the rules yet. One that does has to go.
 KNOWN: set[str] = set()
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=[scene.name for scene in SCENES])
+@pytest.mark.parametrize("scene", ALL_SCENES, ids=[scene.name for scene in ALL_SCENES])
 def test_the_screens_of(scene: Scene) -> None:
     stored = Stored(scene.name)
     diffs: list[str] = []
@@ -56,7 +58,7 @@ def _unseen(screen: Drawn, scene: Scene) -> list[str]:
 
 
 def test_nothing_else_is_stored() -> None:
-    names = {scene.name for scene in SCENES}
+    names = {scene.name for scene in ALL_SCENES}
     sizes = {view.size for view in VIEWS}
     stored = {(path.parent.name, path.stem) for path in SCREENS.rglob("*.txt")}
     assert stored == {(size, name) for size in sizes for name in names}

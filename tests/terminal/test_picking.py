@@ -20,18 +20,26 @@ NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 
 @given(st.text(max_size=120), st.text(max_size=40), st.integers(20, 200))
 def test_a_row_is_one_harmless_line_of_its_width(title: str, branch: str, width: int) -> None:
-    shown = session_row(
-        SessionSummary("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5), width, NOW
-    )
+    one = SessionSummary("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5)
+    shown = session_row(one, width, NOW, [one])
     assert not {c for c in shown if ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028\u200b"}
     assert len(shown) <= width
 
 
 def test_in_a_narrow_window_the_title_stays() -> None:
     one = SessionSummary("0" * 36, Path("x"), name="fix the parser", branch="main", ended="failed", cost=1.5)
-    assert session_row(one, 37, NOW).startswith("fix the parser (failed)")
-    assert "$1.50" in session_row(one, 60, NOW) and "main" not in session_row(one, 60, NOW)
-    assert "main" in session_row(one, 77, NOW)
+    assert session_row(one, 37, NOW, [one]).startswith("fix the parser (failed)")
+    assert "$1.50" in session_row(one, 47, NOW, [one]) and "main" not in session_row(one, 47, NOW, [one])
+    assert "main" in session_row(one, 77, NOW, [one])
+
+
+def test_the_facts_of_sessions_are_as_wide_as_they_need_and_titles_have_the_rest() -> None:
+    title = "write the release notes, with all that changed since March"
+    plain = SessionSummary("0" * 36, Path("x"), name=title, branch="main")
+    dear = plain.replace(branch="feature/dates", cost=1.5)
+    assert title in session_row(plain, 80, NOW, [plain])
+    rows = [session_row(each, 120, NOW, [plain, dear]) for each in (plain, dear)]
+    assert rows[0].index("main") == rows[1].index("feature/dates") and "$1.50" in rows[1]
 
 
 def test_titles_first_then_what_was_written(tmp_path: Path) -> None:

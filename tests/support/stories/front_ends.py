@@ -18,8 +18,6 @@ from tests.support.slow_line import Speed
 PATIENCE = 60.0
 # So long the program may wait for the user before it is clear that something else is waited for in vain.
 STARES = 20.0
-# Seconds after which a letter in the line is not one that is about to answer.
-HELD = 5.0
 COLUMNS = 80
 
 
@@ -255,24 +253,20 @@ class Application(Terminal):
         assert self.screen
         for _ in range(3):
             self.screen.type(key)
-            # A letter stands in the line for a moment before it answers, and its choice is highlighted.
-            late = time.monotonic() + HELD
 
-            def done(late: float = late) -> bool:
-                if self.single_line(key):
-                    return time.monotonic() > late
-                return self.question() != bar or self.above() != before
+            def done(bar: str = bar, before: str = before) -> bool:
+                return self._too_quick() or self.question() != bar or self.above() != before
 
             self.until(done, f"what became of {key!r}")
-            if not self.single_line(key):
+            if not self._too_quick():
                 return
-            self.screen.type("\x7f")
-            self.until(lambda: not self.single_line(key), "an empty line")
+            # The key goes out of the line by itself.
             self.screen.rest()
+            bar, before = self.question(), self.above()
 
-    def single_line(self, key: str) -> bool:
-        """Whether a key is in the line instead of answering the question."""
-        return f"> {key}" in [line.rstrip() for line in self.visible().splitlines()]
+    def _too_quick(self) -> bool:
+        """Whether a key came too soon to be an answer."""
+        return "too quick to be an answer" in self.visible()
 
     def accept(self, mode: str) -> None:
         assert mode == "acceptEdits", "no other mode has a key"

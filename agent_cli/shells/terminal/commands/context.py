@@ -28,7 +28,7 @@ from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.base import ModelError
 from agent_cli.shells.terminal.dialogs.view import View, bar, is_printed, prose_lines
-from agent_cli.shells.terminal.render.ansi import truncate_cells
+from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
 from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
@@ -190,13 +190,17 @@ def _bars(rows: Sequence[tuple[str, Usage, str]], width: int) -> list[Text]:
     priced = all(usage.reliable for _, usage, _ in rows) and any(usage.cost for _, usage, _ in rows)
     sizes = [usage.cost if priced else usage.input + usage.output for _, usage, _ in rows]
     column = min(max(len(name) for name, _, _ in rows), 30)
+    size = min(MAX_COST_CELLS, width // 5)
     lines = []
     for (name, usage, what), share in zip(rows, sizes, strict=True):
         line = Text().append_text(styled(f"{shorten(name, column):<{column}}  "))
-        line.append_text(bar([(share, "accent")], max(sizes), MAX_COST_CELLS)).append("  ")
+        line.append_text(bar([(share, "accent")], max(sizes), size)).append("  ")
         cached = f", {100 * usage.cache_read // usage.input}% cached" if usage.input and usage.cache_read else ""
         cost = f"{'~' if usage.estimated else ''}{dollars(usage.cost)}  " if usage.cost else ""
-        line.append_text(styled(f"{cost}{short_count(usage.input)} in{cached}, {short_count(usage.output)} out"))
+        sent, received = f"{short_count(usage.input)} in", f"{short_count(usage.output)} out"
+        facts = (f"{cost}{sent}{cached}, {received}", f"{cost}{sent}, {received}", cost.strip() or sent)
+        fact = next((fact for fact in facts if line.cell_len + cells(fact) <= width), facts[-1])
+        line.append_text(styled(fact))
         room = width - line.cell_len - 2
         lines.append(line.append_text(styled(f"  {truncate_cells(one_line(what), room)}", "dim")) if what else line)
     return lines

@@ -197,7 +197,7 @@ def _sessions(ctx: SlashContext, words: str) -> None:
     width = _width(14)
     for g in found[:_MAX_LISTED]:
         mark = "*" if g.session_id == ctx.agent.session_id else " "
-        ctx.say(f"  {mark} {g.session_id[:8]}  {session_row(g, width, now).rstrip()}")
+        ctx.say(f"  {mark} {g.session_id[:8]}  {session_row(g, width, now, found[:_MAX_LISTED]).rstrip()}")
     more = f"{len(found) - _MAX_LISTED} more: agent sessions list. " if len(found) > _MAX_LISTED else ""
     ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
@@ -235,8 +235,9 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
         ctx.say("There is no other session in this project.")
         return ""
     now = datetime.now(UTC)
-    width = shutil.get_terminal_size().columns - 15
-    items = (ViewItem(f"{g.session_id[:8]}  {session_row(g, width, now).rstrip()}") for g in found[:_MAX_OFFERED])
+    width = shutil.get_terminal_size().columns - 13
+    listed = found[:_MAX_OFFERED]
+    items = (ViewItem(f"{g.session_id[:8]}  {session_row(g, width, now, listed).rstrip()}") for g in listed)
     left = ctx.pick_from(View("Which session?", items=tuple(items), actions=(ViewAction("enter", "resume"),)))
     return found[left.index].session_id if left is not None else ""
 

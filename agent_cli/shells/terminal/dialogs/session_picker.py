@@ -24,7 +24,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from agent_cli.kernel.session.summary import SessionSummary, age, size
 from agent_cli.shells.terminal.app.key_reader import KeyReader
 from agent_cli.shells.terminal.line_input import read_line
-from agent_cli.shells.terminal.render.ansi import truncate_cells
+from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line, parse_number
 
@@ -58,10 +58,19 @@ class SessionFilter:
         return self._by_words[key]
 
 
-def session_row(g: SessionSummary, width: int, now: datetime) -> str:
-    """Format a session on one line: title, age, branch, size, cost. In a narrow window the title comes first."""
-    when, branch = f"{age(g.updated, now):>4}", truncate_cells(one_line(g.branch), 16).ljust(16)
-    more = f"{size(g.size):>5}  {f'${g.cost:.2f}' if g.cost else '':>7}"
+_MAX_BRANCH_CELLS = 16
+
+
+def session_row(g: SessionSummary, width: int, now: datetime, of: Sequence[SessionSummary]) -> str:
+    """Format a session on one line: title, age, branch, size, cost. In a narrow window the title comes first.
+
+    of: the sessions of the list, whose facts are aligned and leave the rest of the row to the titles.
+    """
+    column = min(max(cells(one_line(each.branch)) for each in of), _MAX_BRANCH_CELLS)
+    when, branch = f"{age(g.updated, now):>4}", truncate_cells(one_line(g.branch), column)
+    branch += " " * (column - cells(branch))
+    cost = f"  {f'${g.cost:.2f}' if g.cost else '':>7}" if any(each.cost for each in of) else ""
+    more = f"{size(g.size):>5}{cost}"
     columns = (f"{when}  {branch}  {more}", f"{when}  {more}", when)
     facts = next((facts for facts in columns if width - len(facts) - 2 >= _MIN_TITLE_WIDTH), when)
     end = f" ({_END_LABELS[g.ended]})" if g.ended in _END_LABELS else ""
@@ -77,7 +86,7 @@ def pick_from_lines(found: Sequence[SessionSummary]) -> SessionSummary | None:
     while True:
         now = datetime.now(UTC)
         for number, g in enumerate(shown[:MAX_LINES], 1):
-            sys.stdout.write(f"{number:>3}. {session_row(g, 90, now).rstrip()}\n")
+            sys.stdout.write(f"{number:>3}. {session_row(g, 90, now, shown[:MAX_LINES]).rstrip()}\n")
         if len(shown) > MAX_LINES:
             sys.stdout.write(f"     and {len(shown) - MAX_LINES} more: type words to filter\n")
         try:
@@ -151,7 +160,9 @@ class SessionPicker:
         lines: StyleAndTextTuples = []
         for number, g in enumerate(self._shown[first : first + room], first):
             mark, style = ("> ", "reverse") if number == self._at else ("  ", "")
-            lines.append((style, truncate_cells(mark + session_row(g, width - 2, self._now), width) + "\n"))
+            lines.append(
+                (style, truncate_cells(mark + session_row(g, width - 2, self._now, self._shown), width) + "\n")
+            )
         helps = [f"{len(self._shown)} of {self._count} · {keys}" for keys in _HELP]
         lines.append(("", truncate_cells(next((keys for keys in helps if len(keys) <= width), helps[-1]), width)))
         return lines
