@@ -62,6 +62,8 @@ def _calls(asked: str, tools: dict[str, Any]) -> list[tuple[str, dict[str, Any]]
             "subagent_type": kind[1] if kind else "general-purpose",
         }
         found.append(("Agent" if "Agent" in tools else "Task", arguments))
+    elif match := re.search(r"^Call the tool (\w+) with (\{.*\})$", asked, re.MULTILINE):
+        found.append((match[1], json.loads(match[2])))
     elif match := re.search(r"^Run(?: the command| this bash command)?: (.+)$", asked, re.MULTILINE):
         found.append(("Bash", {"command": match[1], "description": "Run what was asked"}))
     elif "greet tool" in asked and "echo tool" in asked:

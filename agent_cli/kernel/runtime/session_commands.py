@@ -27,6 +27,15 @@ class CommandedSession(Protocol):
     def cost_words(self) -> str: ...
 
 
+# The names that `run_session_command` takes, for menus: what each does, and the hint about its words.
+SESSION_COMMANDS = {
+    "clear": ("begin a new session", ""),
+    "compact": ("summarize the conversation", "[what to keep]"),
+    "context": ("show what fills the context window", ""),
+    "cost": ("show what the session cost", ""),
+}
+
+
 def run_session_command(session: CommandedSession, text: str, show: Callable[[Event], None]) -> str | None:
     """Run `/name words` and return the answer; None if it is not a command of the session."""
     name, _, words = text[1:].partition(" ")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from agent_cli import Approver, Asker, Config, LiveSession, RunEnvironment, Session, Usage
 from agent_cli.kernel.engine.conversation import Conversation
+from agent_cli.kernel.runtime.session_commands import SESSION_COMMANDS
 from agent_cli.knowledge.loader import all_styles, load_extensions
 from agent_cli.models.catalog import newest_claude
 from agent_cli.shells.headless.run import HeadlessOptions, RunReport
@@ -106,8 +107,9 @@ class OpenSession(ABC):
 
     def commands(self) -> list[Fields]:
         """Return the slash commands that a message may name."""
-        found = self.agent.commands.items()
-        return [{"name": n, "description": c.description, "argumentHint": c.hint, "aliases": []} for n, c in found]
+        own = {name: (command.description, command.hint) for name, command in self.agent.commands.items()}
+        found = sorted({**SESSION_COMMANDS, **own}.items())
+        return [{"name": n, "description": what, "argumentHint": hint, "aliases": []} for n, (what, hint) in found]
 
     def agents(self) -> list[Fields]:
         """Return the types of sub-agents."""
