@@ -162,8 +162,12 @@ def test_a_command_is_never_text_for_the_model(server: Served) -> None:
     def said(text: str, status: int) -> Any:
         return server.post(f"/v1/sessions/{session}/messages", {"text": text}, status)
 
-    for text, why in (("/compct", "Did you mean /compact?"), ("/model x", "a command of the page"), ("/", "Unknown")):
+    for text, why in (("/compct", "Did you mean /compact"), ("/model x", "a command of the page"), ("/", "Unknown")):
         assert why in said(text, 422)["error"]["message"]
+    page = (("/rewind", "undo", ""), ("/plan off", "plan", "off"), ("/resume b.py x", "sessions", "b.py x"))
+    for text, name, words in page:
+        error = said(text, 422)["error"]
+        assert (error["name"], error["words"]) == (name, words)
     said("/greet Ann", 202)
     server.until(session, lambda found: found["answer"] == "Hello Ann.")
     said("/etc/hosts is a file", 202)
@@ -198,6 +202,7 @@ def test_commands_and_files_are_completed(server: Served) -> None:
 
     assert texts("/comp") == ["/compact "]
     assert texts("/mode") == ["/mode ", "/model "]
+    assert [text.strip() for text in texts("/mode%20pl")] == ["plan"]
     assert "/model " not in texts("/m", f"project={server.project}")
     assert texts("see%20@bask") == ["@basket.py "]
     assert texts("@bsk", f"project={server.project}") == ["@basket.py "]

@@ -1,15 +1,19 @@
-"""Draw the pictures of docs/web.md, from the page as it is now: `make web-pictures`."""
+"""Draw the pictures of docs/web.md, from the page as it is now: `make web-pictures`.
+
+With a folder, every view is drawn into it, at each width and in both themes, to be looked at.
+"""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.fork_server import ROOT
 from tests.support.repositories import git
@@ -88,10 +92,63 @@ def _shoot(page: Page, name: str) -> None:
     print(OUT / f"{name}.png")
 
 
+def _every_view(page: Page, served: Served, session: str, shoot: Callable[[str], None]) -> None:
+    """Go through the views of the page."""
+    shoot("list")
+    page.goto(served.link(session))
+    expect(page.locator(".question-title")).to_be_visible()
+    shoot("question")
+    for choice in ("Changes", "Commit and ship…", "Undo…"):
+        page.get_by_role("button", name="More about this session").click()
+        if choice == "Changes":
+            shoot("menu")
+        page.get_by_role("button", name=choice, exact=True).click()
+        page.locator("dialog .dialog-body > div > *").first.wait_for()
+        shoot(choice.split()[0].strip("…").lower())
+        page.keyboard.press("Escape")
+    page.get_by_label("Message", exact=True).fill("/")
+    page.get_by_label("Message", exact=True).press_sequentially("c")
+    expect(page.get_by_role("option").first).to_be_visible()
+    shoot("commands")
+    page.goto("about:blank")
+    page.goto(f"http://127.0.0.1:{served.port}/#/board")
+    expect(page.locator(".row").first).to_be_visible()
+    shoot("board")
+    page.keyboard.press("n")
+    expect(page.get_by_role("dialog", name="New task")).to_be_visible()
+    shoot("start")
+
+
+def _draw_all(folder: Path, browser: Browser, served: Served, session: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for size in (PHONE, (768, 1024), DESK):
+        for dark in (False, True):
+            with reading(browser, served, size, dark=dark) as reader:
+                expect(reader.page.locator(".row")).to_have_count(6)
+
+                def shoot(name: str, page: Page = reader.page, end: str = f"{size[0]}{'-dark' * dark}") -> None:
+                    page.wait_for_timeout(300)
+                    page.screenshot(path=folder / f"{name}-{end}.png")
+
+                _every_view(reader.page, served, session, shoot)
+
+
 def main() -> int:
     OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, chromium() as browser, serving(Path(folder), "shop") as served:
         session = _sessions(served)
+        if len(sys.argv) > 1:
+            for name in ("user.name", "user.email"):
+                git(served.work, "config", name, "ann@example.org")
+            edit = call("Edit", file_path="basket.py", old_string="DISCOUNT = 10", new_string="DISCOUNT = 12")
+            new = call("Write", file_path="tests.py", content=BASKET)
+            first = {"text": "Ten becomes twelve.", "calls": [call("Read", file_path="basket.py")]}
+            more = [first, {"calls": [edit, new]}, {"text": "Done: the discount is 12 percent."}]
+            asked = {"text": SAID, "calls": [call("MultiEdit", file_path="basket.py", edits=EDITS)]}
+            served.start(more, "Raise the discount to twelve percent", "done", mode="acceptEdits")
+            session = served.start([*more[:2], asked, {"text": "Done."}], "Find out why the total is wrong")
+            _draw_all(Path(sys.argv[1]), browser, served, session)
+            return 0
         for name, size, dark in (("web-desk", DESK, False), ("web-desk-dark", DESK, True), ("web-phone", PHONE, False)):
             with reading(browser, served, size, dark=dark) as reader:
                 expect(reader.page.locator(".row")).to_have_count(4)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from tests.support.scripts import bash
+from tests.support.scripts import bash, call
 from tests.support.web_page import Served, press, reading, serving
 
 SLOW = {"text": "word " * 80, "pause": 0.05}
@@ -40,7 +40,10 @@ def test_commands_and_files_are_completed_and_no_command_is_sent(
         options = page.get_by_role("listbox", name="Completions").get_by_role("option")
         expect(options.first).to_contain_text("/compact")
         assert reader.axe() == []
-        expect(options).to_have_text([re.compile("/compact"), re.compile("/commit"), re.compile("/cost")])
+        expect(options).to_have_text(
+            [re.compile(f"/{name}") for name in ("compact", "commit", "continue", "cost", "copy")]
+        )
+        field.press("ArrowUp")
         field.press("ArrowUp")
         field.press("Enter")
         expect(field).to_have_value("/cost ")
@@ -59,6 +62,47 @@ def test_commands_and_files_are_completed_and_no_command_is_sent(
         expect(field).to_have_value("Read @b.py ")
         page.get_by_role("button", name="Send").click()
         expect(page.locator(".answer", has_text="Two.")).to_be_visible()
+
+
+def test_commands_of_the_terminal_work_on_the_page(browser: Browser, served: Served) -> None:
+    todo = call("TodoWrite", todos=[{"content": "look", "status": "completed"}])
+    session = served.start([{"text": "I look.", "calls": [todo]}, {"text": "Looked."}], "Look", "done")
+    with reading(browser, served, session=session) as reader:
+        page = reader.page
+        field = page.get_by_label("Message", exact=True)
+
+        def run(command: str) -> None:
+            field.fill(command)
+            page.get_by_role("button", name="Send").click()
+            expect(field).to_have_value("")
+
+        run("/rename Look twice")
+        expect(page.get_by_role("heading", name="Look twice")).to_be_visible()
+        run("/plan")
+        expect(page.locator(".composer").get_by_role("button", name="Plan first")).to_be_visible()
+        run("/mode acceptEdits")
+        expect(page.locator(".composer").get_by_role("button", name="Accept edits")).to_be_visible()
+        run("/todos")
+        expect(page.get_by_role("dialog", name="Plan").get_by_text("look")).to_be_visible()
+        page.keyboard.press("Escape")
+        run("/continue")
+        expect(page.get_by_text("There is nothing to resume")).to_be_visible()
+        run("/rewind")
+        expect(page.get_by_role("dialog", name="Undo")).to_be_visible()
+        page.keyboard.press("Escape")
+        run("/context")
+        expect(page.get_by_role("dialog", name="Usage and cost")).to_be_visible()
+        page.keyboard.press("Escape")
+        run("/help")
+        shown = page.get_by_role("dialog", name="Commands and keys")
+        expect(shown.get_by_text("/uncompact")).to_have_count(0)
+        expect(shown.get_by_text("/sessions")).to_be_visible()
+        expect(shown.get_by_text("The board: sessions by state")).to_be_attached()
+        assert reader.axe() == []
+        page.keyboard.press("Escape")
+        run("/sessions twice")
+        expect(page.get_by_label("Search sessions")).to_have_value("twice")
+        expect(page.locator(".row")).to_have_count(1)
 
 
 def test_files_come_by_paste_drop_and_picker(browser: Browser, tmp_path: Path) -> None:

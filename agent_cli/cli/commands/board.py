@@ -54,7 +54,7 @@ def board(
     once: Annotated[bool, typer.Option("--once", help="Print the board, and ask for nothing.")] = False,
 ) -> int:
     state = state_folder(os.environ)
-    link = read_last_link(state)
+    _, link = read_last_link(state)
     if not link:
         raise UsageError("No agent serve runs here. Start it in another terminal: agent serve")
     run_env = find_environment(os.environ)

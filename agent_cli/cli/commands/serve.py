@@ -89,10 +89,12 @@ def serve_sessions(
     store = AccessTokenStore(state_folder(os.environ))
     on = _listen(host, port)
     port = int(on.getsockname()[1])
-    scheme = "https" if certfile else "http"
     shown = f"[{host}]" if ":" in host else host
+    # Another name for a server that only this machine reaches is that of a proxy or a tunnel, which has TLS.
+    scheme = "https" if certfile or (allowed_host and host in _LOCAL) else "http"
     link = f"{scheme}://{(allowed_host or [f'{shown}:{port}'])[0]}/"
-    lock = lock_state(state_folder(os.environ), link)
+    here = link if certfile else f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}/"
+    lock = lock_state(state_folder(os.environ), link, here)
     options = ServeOptions(
         workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link, private=settings.web.allow_private
     )
@@ -135,7 +137,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return listen(host, port)
     except OSError as error:
         state = state_folder(os.environ)
-        os.close(lock_state(state, read_last_link(state)))  # if it is our own server that listens there, this says so
+        os.close(lock_state(state, *read_last_link(state)))  # if it is our own server that listens there, this says so
         raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
 
 
@@ -172,7 +174,7 @@ def add_token(
     state = state_folder(os.environ)
     secret = AccessTokenStore(state).add(name, role)
     echo(secret)
-    print_notice(f"It is shown once. As a link: {read_last_link(state) or 'http://ADDRESS/'}#token={secret}")
+    print_notice(f"It is shown once. As a link: {read_last_link(state)[0] or 'http://ADDRESS/'}#token={secret}")
     return 0
 
 

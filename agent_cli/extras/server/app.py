@@ -434,29 +434,33 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def lock_state(state: Path, link: str) -> int:
+def lock_state(state: Path, link: str, here: str) -> int:
     """Make this the one server of a state folder; return the descriptor that holds the lock. Raises UsageError.
 
-    Two would not know of each other's decisions.
+    link, here: its address for others, and for programs of this machine. Two would not know of each other's decisions.
     """
     private_folder(state / "serve")
     fd = open_regular(state / "serve" / "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        there = os.pread(fd, 400, 0).decode("utf-8", "replace")
+        there = os.pread(fd, 800, 0).decode("utf-8", "replace").partition("\n")[0]
         os.close(fd)
         raise UsageError(f"Another agent serve is running: {one_line(there) or 'it is starting'}") from None
     os.ftruncate(fd, 0)
-    os.pwrite(fd, link.encode(), 0)
+    os.pwrite(fd, f"{link}\n{here}".encode(), 0)
     return fd
 
 
-def read_last_link(state: Path) -> str:
-    """Return the address of the server of a state folder that runs or ran last; "" if there was none."""
+def read_last_link(state: Path) -> tuple[str, str]:
+    """Return the addresses of the server of a state folder that runs or ran last: for others, and for this machine.
+
+    "" if there was none.
+    """
     with suppress(OSError):
-        return one_line(read_regular(state / "serve" / "lock", 400).decode("utf-8", "replace"))
-    return ""
+        link, _, here = read_regular(state / "serve" / "lock", 800).decode("utf-8", "replace").partition("\n")
+        return one_line(link), one_line(here or link)
+    return "", ""
 
 
 def run_server(app: Any, on: socket.socket, tls: Mapping[str, str | None]) -> None:

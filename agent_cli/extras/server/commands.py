@@ -15,6 +15,7 @@ from agent_cli import RunEnvironment, UsageError
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import session_environment
+from agent_cli.extras.server.words import MODES
 from agent_cli.kernel.runtime.completion import CommandEntry, complete
 from agent_cli.kernel.runtime.session_commands import is_slash, unknown_command
 
@@ -22,19 +23,25 @@ from agent_cli.kernel.runtime.session_commands import is_slash, unknown_command
 COMPACT = CommandEntry("compact", "summarize the conversation", "[HINT]")
 # Carried out by the page.
 PAGE_COMMANDS = (
-    CommandEntry("model", "change the model"),
-    CommandEntry("mode", "change the permission mode"),
-    CommandEntry("diff", "show the changes of the session"),
+    CommandEntry("model", "change the model", "[NAME]", aliases=("models",)),
+    CommandEntry("mode", "change the permission mode", "[MODE]", values=lambda: MODES.items(), strict=True),
+    CommandEntry("plan", "plan mode: nothing is changed until you approve a plan", "[off]", values=lambda: ("off",)),
+    CommandEntry("todos", "show the plan", aliases=("todo",)),
+    CommandEntry("diff", "show the changes of the session", aliases=("changes",)),
     CommandEntry("commit", "commit, push, and open a pull request"),
-    CommandEntry("undo", "undo turns, after a preview"),
-    CommandEntry("cost", "show usage and cost"),
+    CommandEntry("undo", "undo turns, after a preview", aliases=("rewind", "checkpoint", "restore")),
+    CommandEntry("continue", "continue a turn that was cut off"),
+    CommandEntry("cost", "show tokens, context and cost", aliases=("usage", "context", "status")),
+    CommandEntry("copy", "copy the last answer"),
     CommandEntry("export", "download the session"),
-    CommandEntry("rename", "rename the session"),
-    CommandEntry("fork", "continue in a copy"),
+    CommandEntry("sessions", "search the sessions", "[TEXT]", aliases=("resume",)),
+    CommandEntry("rename", "rename the session", "[NAME]"),
+    CommandEntry("fork", "continue in a copy", aliases=("branch",)),
     CommandEntry("archive", "archive the session"),
+    CommandEntry("delete", "delete the session"),
     CommandEntry("stop", "interrupt the turn"),
-    CommandEntry("new", "start a task"),
-    CommandEntry("help", "show the keys of this page"),
+    CommandEntry("new", "start a task", aliases=("clear", "reset")),
+    CommandEntry("help", "show the commands and the keys of this page"),
 )
 _MAX_BEFORE_CHARS = 4_000
 
@@ -83,6 +90,9 @@ def check_command(hub: Hub, run_env: RunEnvironment, text: str) -> bool:
         raise RequestRefusedError(409, "settings", str(error)) from None
     if name == COMPACT.name or name in prompts:
         return True
-    if any(name == entry.name for entry in PAGE_COMMANDS):
-        raise RequestRefusedError(422, "command", f"/{name} is a command of the page, and was not sent to the model.")
-    raise RequestRefusedError(422, "command", unknown_command(name, [COMPACT.name, *prompts]))
+    for entry in PAGE_COMMANDS:
+        if name in (entry.name, *entry.aliases):
+            why = f"/{name} is a command of the page, and was not sent to the model."
+            raise RequestRefusedError(422, "command", why, name=entry.name, words=text[1:].partition(name)[2].strip())
+    known = [COMPACT.name, *prompts, *(entry.name for entry in PAGE_COMMANDS)]
+    raise RequestRefusedError(422, "command", unknown_command(name, known))

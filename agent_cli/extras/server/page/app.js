@@ -167,6 +167,7 @@ function route() {
     view = new SessionView(sessions, id, {
       role: me.role,
       startTask: () => list.start(),
+      search: find,
       back: () => {
         location.hash = "#/";
       },
@@ -189,6 +190,14 @@ function welcome() {
   return waiting ? `${counted(waiting, "session")} ${waiting === 1 ? "waits" : "wait"} for you.` : "Choose a session, or start a task.";
 }
 
+/** Search the sessions, which a phone shows instead of one. */
+function find(words) {
+  location.hash = view && matchMedia("(max-width: 899px)").matches ? "#/" : location.hash;
+  list.search.value = words;
+  list.search.dispatchEvent(new Event("input"));
+  list.search.focus();
+}
+
 document.addEventListener("keydown", (event) => {
   if (!list || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
@@ -199,10 +208,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (typing || event.repeat || document.querySelector("dialog[open]")) return;
-  if (event.key === "/") {
-    location.hash = view && matchMedia("(max-width: 899px)").matches ? "#/" : location.hash;
-    list.search.focus();
-  } else if (event.key === "?") showKeys();
+  if (event.key === "/") find("");
+  else if (event.key === "?") showKeys();
   else if (event.key === "n") list.start();
   else if (event.key === "b") toggleBoard();
   else if (list.board && ["h", "ArrowLeft", "l", "ArrowRight"].includes(event.key)) list.across(event.key === "l" || event.key === "ArrowRight" ? 1 : -1);

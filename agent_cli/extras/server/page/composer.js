@@ -5,7 +5,7 @@ import { announce, button, h, icon, labelled, toast } from "./dom.js";
 import { recall, remember } from "./storage.js";
 import { oneLine, visible } from "./text.js";
 
-const COMPLETES = /^\/[\w:.-]*$|(?:^|\s)@[^\s@]*$/;
+const COMPLETES = /^\/[\w:.-]*(?: \S*)?$|(?:^|\s)@[^\s@]*$/;
 // Milliseconds from the last key to the question what it can become.
 const PAUSE = 90;
 // As the server has them, so that a file is refused before it is sent.

@@ -1,7 +1,7 @@
 // Dialogs about a session: its changes, undo, usage, export; and the keys of the page.
 
 import { ask, button, confirmed, dialog, h, labelled, loaded, menu, template, toast } from "./dom.js";
-import { get, getText, post } from "./api.js";
+import { get, getText, post, query } from "./api.js";
 import { LineComments } from "./comments.js";
 import { changeCount, fileView } from "./diff.js";
 import { ago, counted, oneLine, visible, whenExactly } from "./text.js";
@@ -204,4 +204,13 @@ export function showExport(session) {
 
 export function showKeys() {
   dialog("Keys", template("keys"));
+}
+
+/** Show the commands that a session knows, and the keys. */
+export function showHelp(session) {
+  loaded("Commands and keys", async () => {
+    const { items } = await get(`/v1/completions${query({ before: "/", session: session.id })}`);
+    const commands = h("dl", { class: "facts-list" }, items.map(({ text, help }) => [h("dt", {}, visible(text)), h("dd", {}, visible(help))]));
+    return [h("div", { tabindex: "0", role: "group", "aria-label": "Commands" }, commands), ...template("keys").children];
+  });
 }

@@ -1,11 +1,11 @@
 // One session: its transcript as it grows, the question that waits, and what the user says to it.
 
 import { ApiError, get, post, query, stream } from "./api.js";
-import { announce, button, h, icon, menu, parts, toast } from "./dom.js";
+import { announce, button, dialog, h, icon, menu, parts, toast } from "./dom.js";
 import { Feed } from "./feed.js";
 import { itemView, todoList } from "./items.js";
 import { MessageField } from "./composer.js";
-import { archive, change, deleteSession, fork, showChanges, showExport, showKeys, showRename, showUndo, showUsage } from "./panels.js";
+import { archive, change, deleteSession, fork, showChanges, showExport, showHelp, showRename, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { showShip } from "./ship.js";
 import { stateTag } from "./sessions.js";
@@ -21,11 +21,8 @@ const LIVE = 60;
 const SMALL = new Set(["text", "thinking", "output", "drawn"]);
 
 export class SessionView {
-  constructor(sessions, id, { role, back, startTask }) {
-    this.startTask = startTask;
-    this.sessions = sessions;
-    this.id = id;
-    this.role = role;
+  constructor(sessions, id, { role, back, startTask, search }) {
+    Object.assign(this, { startTask, search, sessions, id, role });
     this.mayStart = role === "start";
     this.entries = new View();
     this.at = "";
@@ -140,27 +137,36 @@ export class SessionView {
     showShip(this.session, this.mayStart);
   }
 
-  /** Commands that this page carries out; all others go to the server. */
-  command(name) {
+  /** Carry out a command of the page. words: what stands behind it. */
+  command(name, words) {
     const { session } = this;
+    const set = (what) => change(session, what);
     const known = {
-      model: () => this.chooseModel(),
-      mode: () => this.chooseMode(),
+      model: () => (words ? set({ model: words }) : this.chooseModel()),
+      mode: () => (words ? set({ mode: words }) : this.chooseMode()),
+      plan: () => set({ mode: words === "off" ? "default" : "plan" }),
+      todos: () => (this.plan.length ? dialog("Plan", todoList(this.plan)) : toast("There is no plan.")),
       diff: () => this.changes(),
       commit: () => this.ship(),
       undo: () => showUndo(session),
+      continue: () => this.act("resume"),
       cost: () => this.latest().then(showUsage),
+      copy: () => [...this.list.inner.querySelectorAll(".answer > .copy")].at(-1)?.click(),
       export: () => showExport(session),
-      rename: () => showRename(session),
+      sessions: () => this.search(words),
+      rename: () => (words ? set({ name: words }) : showRename(session)),
       fork: () => fork(session),
       archive: () => archive(session, true),
-      stop: () => post(`${this.base}/interrupt`).catch((error) => toast(error.message, "bad")),
+      delete: () => deleteSession(session),
+      stop: () => this.act("interrupt"),
       new: () => this.startTask(),
-      help: showKeys,
+      help: () => showHelp(session),
     };
-    if (!Object.hasOwn(known, name)) return false;
     known[name]();
-    return true;
+  }
+
+  act(path) {
+    return post(`${this.base}/${path}`).catch((error) => toast(error.message, "bad"));
   }
 
   follow() {
@@ -273,7 +279,7 @@ export class SessionView {
       const shown = button(label, { icon: drawn, kind: "act" });
       shown.addEventListener("click", async () => {
         shown.disabled = true;
-        await post(`${this.base}/${path}`).catch((error) => toast(error.message, "bad"));
+        await this.act(path);
         shown.disabled = false;
       });
       return shown;
@@ -348,10 +354,6 @@ export class SessionView {
     const { field } = this;
     const { text, uploads } = field;
     if (field.empty || this.sending || field.pending) return;
-    if (!uploads.length && text.startsWith("/") && this.command(text.slice(1).split(/\s/)[0])) {
-      field.clear();
-      return;
-    }
     this.sending = true;
     this.drawSend();
     try {
@@ -359,11 +361,15 @@ export class SessionView {
       field.clear();
       this.list.follow();
     } catch (error) {
-      toast(error.message, "bad");
+      const { name, words } = error.details || {};
+      if (name) {
+        field.clear();
+        this.command(name, words);
+      } else toast(error.message, "bad");
     } finally {
       this.sending = false;
       this.drawSend();
-      this.message.focus();
+      if (!document.querySelector("dialog[open]")) this.message.focus();
     }
   }
 

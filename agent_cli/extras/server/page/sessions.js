@@ -5,9 +5,7 @@ import { get, query, sharedStream } from "./api.js";
 import { ago, oneLine, STATES, visible, whenExactly } from "./text.js";
 
 const RANK = { waiting: 0, running: 1, queued: 2 };
-const STOPPED = ["interrupted", "failed"];
-const GROUPS = [["waiting", "Waiting for you", ["waiting"]], ["running", "Running", ["running"]], ["queued", "Queued", ["queued"]], ["", "Earlier", [...STOPPED, "done", "idle"]]];
-const BOARD = [["waiting", "Waiting for you", ["waiting"]], ["running", "Running", ["running", "queued"]], ["failed", "Stopped", STOPPED], ["done", "Done", ["done", "idle"]]];
+const GROUPS = [["waiting", "Waiting for you", ["waiting"]], ["running", "Running", ["running"]], ["queued", "Queued", ["queued"]], ["", "Earlier", ["interrupted", "failed", "done", "idle"]]];
 const FILTERS = ["", "waiting", "running", "queued", "failed", "interrupted", "done", "archived"];
 // From so many characters on, a search looks into messages, too.
 const DEEP = 3;
@@ -22,6 +20,7 @@ export class Sessions {
     this.known = new Map();
     this.projects = [];
     this.counts = {};
+    this.columns = [];
     this.listeners = new Set();
     this.counting = null;
   }
@@ -70,9 +69,9 @@ export class Sessions {
   }
 
   async count() {
-    const { counts, sessions } = await get(`/v1/sessions${query({ limit: 1 })}`);
+    const { counts, columns, sessions } = await get(`/v1/sessions${query({ limit: 1 })}`);
     for (const session of sessions) this.known.set(session.id, session);
-    this.counts = counts;
+    Object.assign(this, { counts, columns });
     this.tell("counts");
   }
 
@@ -212,7 +211,8 @@ export class SessionList {
     const sorted = [...this.shown.values()].sort(order);
     const focused = document.activeElement?.closest?.(".row")?.dataset.id;
     const parts = [];
-    for (const [state, title, states] of this.board ? BOARD : GROUPS) {
+    const columns = this.sessions.columns.map(({ title, states }) => [states.at(-1), title, states]);
+    for (const [state, title, states] of this.board ? columns : GROUPS) {
       const group = sorted.filter((session) => states.includes(session.state));
       if (!group.length && !this.board) continue;
       parts.push(
