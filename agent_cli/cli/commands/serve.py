@@ -102,20 +102,24 @@ def serve_sessions(
     hosts = [f"{shown}:{port}", *(allowed_host or ())]
     if host in (*_LOCAL, "0.0.0.0", "::"):
         hosts += [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
-    hosts += [name.rpartition(":")[0] for name in hosts if name.endswith((":80", ":443"))]
     echo(f"agent serve: {link}")
     for folder in folders:
         echo(f"  project {one_line(str(folder))}")
     _show_ways_in(store, link, phone=phone)
     tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
     try:
-        run_server(make_app(hub, hosts, store, settings.serve.notify), on, tls)
+        run_server(make_app(hub, _with_default_ports(hosts), store, settings.serve.notify), on, tls)
     except OSError as error:
         raise UsageError(f"The certificate cannot be used: {error.strerror or error}.") from None
     os.close(lock)
     if at_work := len(hub.pool.running):
         print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
     return 0
+
+
+def _with_default_ports(hosts: list[str]) -> list[str]:
+    """Return names of hosts, those with the default port of HTTP or HTTPS also without it."""
+    return [*hosts, *(name.rpartition(":")[0] for name in hosts if name.endswith((":80", ":443")))]
 
 
 def _show_ways_in(store: AccessTokenStore, link: str, *, phone: bool) -> None:
