@@ -25,7 +25,9 @@ COMPACT = CommandEntry("compact", "summarize the conversation", "[HINT]")
 PAGE_COMMANDS = (
     CommandEntry("model", "change the model", "[NAME]", aliases=("models",)),
     CommandEntry("mode", "change the permission mode", "[MODE]", values=lambda: MODES.items(), strict=True),
-    CommandEntry("plan", "plan mode: nothing is changed until you approve a plan", "[off]", values=lambda: ("off",)),
+    CommandEntry(
+        "plan", "plan mode: nothing is changed until you approve a plan", "[off]", values=lambda: (("off", ""),)
+    ),
     CommandEntry("todos", "show the plan", aliases=("todo",)),
     CommandEntry("diff", "show the changes of the session", aliases=("changes",)),
     CommandEntry("commit", "commit, push, and open a pull request"),
