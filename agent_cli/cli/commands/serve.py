@@ -79,11 +79,7 @@ def serve_sessions(
             "--phone needs an https address: give --certfile, or start a tunnel such as tailscale serve 4096 and give "
             "its name with --allowed-host."
         )
-    if keyfile and not certfile:
-        raise UsageError("--keyfile needs --certfile.")
-    for name in filter(None, (certfile, keyfile)):
-        if not Path(name).is_file():
-            raise UsageError(f"There is no file {one_line(name)}.")
+    _check_files(certfile, keyfile)
     settings = _settings()
     folders = _folders(tuple(project or ()) or settings.serve.projects)
     store = AccessTokenStore(state_folder(os.environ))
@@ -115,6 +111,15 @@ def serve_sessions(
     if at_work := len(hub.pool.running):
         print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
     return 0
+
+
+def _check_files(certfile: str, keyfile: str) -> None:
+    """Raise UsageError for a missing file, or a key without its certificate."""
+    if keyfile and not certfile:
+        raise UsageError("--keyfile needs --certfile.")
+    for name in filter(None, (certfile, keyfile)):
+        if not Path(name).is_file():
+            raise UsageError(f"There is no file {one_line(name)}.")
 
 
 def _with_default_ports(hosts: list[str]) -> list[str]:
