@@ -14,7 +14,9 @@ from agent_tools.record import Value
 from tests.support.fork_server import ROOT
 from tests.support.repositories import git
 
-TASKS = ROOT / "benchmarks" / "tasks"
+# The second ten are for protocols that were tuned with the first.
+SETS = (ROOT / "benchmarks" / "tasks", ROOT / "benchmarks" / "unseen")
+TASKS = {folder.name: folder for tasks in SETS for folder in sorted(tasks.iterdir()) if folder.is_dir()}
 
 
 class Work(Value):
@@ -23,6 +25,7 @@ class Work(Value):
     answer: str = "Done."
     edit: tuple[tuple[str, str, str], ...] = ()
     write: tuple[tuple[str, str], ...] = ()
+    move: tuple[tuple[str, str], ...] = ()
     commit: str = ""
 
     def do(self, folder: Path) -> None:
@@ -32,6 +35,9 @@ class Work(Value):
             (folder / name).write_text(text.replace(old, new))
         for name, text in self.write:
             (folder / name).write_text(text)
+        for name, new in self.move:
+            (folder / new).parent.mkdir(exist_ok=True)
+            (folder / name).rename(folder / new)
         if self.commit:
             git(folder, "commit", "-qam", self.commit)
 
@@ -59,6 +65,8 @@ PATHS = "./config/server.yaml\n./deploy/production.yml\n./deploy/staging/values.
 TIMEOUT = ("settings.ini", "timeout = 30", "timeout = 90")
 MEDIAN = ("stats.py", "ordered[middle] + ordered[middle]", "ordered[middle - 1] + ordered[middle]")
 
+HOURS = (("wage.py", "* h\n", "* hours\n"), ("wage.py", "if h >", "if hours >"), ("wage.py", "(h -", "(hours -"))
+
 RIGHT = {
     "change-config": Work(edit=(TIMEOUT,)),
     "create-file": Work(write=(("temperature.py", MODULE),)),
@@ -70,6 +78,16 @@ RIGHT = {
     "rename-function": Work(edit=RENAMED),
     "run-tests": Work(answer="`test_parse_tenths` fails: it expected 350, and got 305."),
     "write-test": Work(write=(("test_slug.py", TESTS),)),
+    "add-constant": Work(edit=(("limits.py", "MIN_RETRIES = 1\n", "MIN_RETRIES = 1\nMAX_RETRIES = 5\n"),)),
+    "count-functions": Work(answer="It has 4 functions: square, circle, ring, and area inside ring."),
+    "create-json": Work(write=(("package.json", '{"name": "demo", "version": "1.0.0"}'),)),
+    "find-import": Work(answer="`app/store.py`"),
+    "fix-index": Work(edit=(("items.py", "items[len(items)]", "items[-1]"),)),
+    "fix-spelling": Work(edit=(("README.md", "recieve", "receive"),)),
+    "move-file": Work(move=(("notes.txt", "docs/notes.txt"),)),
+    "remove-line": Work(edit=(("app.toml", "debug = true\n", ""),)),
+    "rename-variable": Work(edit=(("wage.py", "h = 38", "hours = 38"), *HOURS)),
+    "run-program": Work(answer="203"),
 }
 
 # Who commits the work unasked has done it all the same.
@@ -101,6 +119,16 @@ WRONG = [
     ("run-tests", Work(answer="All tests pass.")),
     ("run-tests", Work(answer="test_parse_tenths or test_parse_cents")),
     ("run-tests", Work(answer="test_parse_tenths", edit=(("money.py", "int(part or 0)", "350"),))),
+    ("add-constant", Work(edit=(("limits.py", "\nPAUSE", "\nMAX_RETRIES = 5\nPAUSE"),))),
+    ("count-functions", Work(answer="It has 13 functions.")),
+    ("create-json", Work(write=(("package.json", '{"name": "demo", "version": "1.0.0", "main": "index.js"}'),))),
+    ("find-import", Work(answer="app/view.py")),
+    ("fix-index", Work(edit=(("items.py", "items[len(items)]", "3"),))),
+    ("fix-spelling", Work(edit=(("README.md", "recieve mail", "receive post"),))),
+    ("move-file", Work(write=(("docs.txt", "Buy milk.\n"),))),
+    ("remove-line", Work(edit=(("app.toml", "debug = true", "debug = false"),))),
+    ("rename-variable", Work(edit=(("wage.py", "h = 38", "hours = h = 38"),))),
+    ("run-program", Work(answer="It prints 29.")),
     ("write-test", Work(write=(("test_slug.py", TESTS.replace('"a-b-c"', '"a b c"')),))),
     ("write-test", Work(write=(("test_slug.py", TESTS.replace('"a b c"', '"a-b-c"')),))),
     ("write-test", Work(write=(("test_slug.py", "import slug\n"),))),
@@ -116,7 +144,7 @@ def check(tmp_path: Path) -> Check:
 
     def run(name: str, work: Work | None) -> subprocess.CompletedProcess[str]:
         folder, result = tmp_path / "work", tmp_path / "answer.txt"
-        shutil.copytree(TASKS / name / "repo", folder)
+        shutil.copytree(TASKS[name] / "repo", folder)
         git(folder, "init", "-q")
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "start")
@@ -124,15 +152,14 @@ def check(tmp_path: Path) -> Check:
         if work:
             work.do(folder)
         env = {**os.environ, "AGENT_EVAL_RESULT": str(result)}
-        return subprocess.run([TASKS / name / "check"], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+        return subprocess.run([TASKS[name] / "check"], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
     return run
 
 
 def test_each_task_has_a_prompt_a_repository_a_check_and_a_solution() -> None:
-    folders = sorted(path for path in TASKS.iterdir() if path.is_dir())
-    assert [folder.name for folder in folders] == sorted(RIGHT)
-    for folder in folders:
+    assert TASKS.keys() == RIGHT.keys()
+    for folder in TASKS.values():
         assert (folder / "prompt.md").read_text().strip()
         assert any((folder / "repo").iterdir())
         assert os.access(folder / "check", os.X_OK)

@@ -1,0 +1,3 @@
+from app.view import show
+
+show('{}')
