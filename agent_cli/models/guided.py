@@ -3,16 +3,16 @@
 A model of a few billion parameters rarely keeps to a protocol of calls. A server that constrains decoding
 (llama.cpp, Ollama, vLLM, SGLang, LM Studio) lets it write nothing else; `GuidedClient` wraps the client of one.
 A step is a short thought, then one tool with its arguments, or the answer. Which steps are possible follows from the
-history: no answer before the model has looked at anything, none directly after a change that nothing has checked, no
-change if the user asked for none, no edit of a file that it has not seen, and no step twice. The history itself has
-calls and text as always, so a session can change to another model and back.
+request and from what was done (`_Turn`): first a look, then the change or the command that was asked for, then a check,
+then the answer; what a checker rejects is mended, what is done is left alone, and no step is made twice. The history
+itself has calls and text as always, so a session can change to another model and back.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,25 @@ from agent_tools.shell.shown_files import printed_paths
 
 ANSWER = "Answer"
 _MAX_THOUGHT_CHARS = 300
-# After so many steps that were to calculate, the model may answer without.
-_MAX_UNCALCULATED_STEPS = 3
+# Steps without the change or the command that is wanted: after so many looks only such a step is possible, and after so
+# many in all the model may answer without.
+_MAX_LOOKS, _MAX_STEPS = 3, 8
+# Changes in a row that a checker rejects before something else is possible.
+_MAX_REJECTED = 3
+# What a result says of a change that a checker rejects, of a command that failed, and of places that are left.
+_REJECTED, _FAILED, _LEFT = "[diagnostics: ", r"\[exit code [1-9]", " still in:\n"
 # Of everything: "do not change a.py" still lets the model change another file.
 _ASKS_FOR_NO_CHANGE = (
     r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modify|touch|writ)\w* "
     r"(?:any(?:thing)?\b|(?:the |a )?(?:files?|code)\b)|\bno (?:changes|edits)\b|\bread[- ]only\b"
 )
+_ASKS_FOR_A_CHANGE = (
+    r"(?im)(?:^\W*|[.:,;]\s+|\b(?:and|then|please|must|should)\s+)(?:set|change|create|write|add|fix|repair|rename|remove"
+    r"|delete|update|replace|move|implement)\b(?! nothing)"
+)
+# Programs that change files, in a command of the model.
+_WRITES = r">|\b(?:sed +-i|mv|cp|rm|mkdir|touch|git|patch|tee|pip|npm)\b"
+_ASKS_TO_RUN = r"(?i)\b(?:run|execute|commit)\b(?! nothing)"
 _ASKS_FOR_A_NUMBER = (
     r"(?i)\b(?:how (?:many|much)|(?:what|which) number|calculate|coun(?:t|ting)|sum|total|average|mean|percentage?"
     r"|largest|longest)\b"
@@ -152,24 +164,152 @@ class _Done(Value):
     call: ToolCall
     result: ToolMessage | None
 
+    @property
+    def succeeded(self) -> bool:
+        return self.result is not None and not self.result.is_error
+
+    @property
+    def text(self) -> str:
+        """The text of the result."""
+        return self.result.text if self.result is not None else ""
+
+    @property
+    def file(self) -> str:
+        """The file that it names; "" for none."""
+        return str(self.call.arguments.get(tool_traits(self.call.name).file_argument or "", ""))
+
+    @property
+    def command(self) -> str:
+        """The command that it runs; "" for none."""
+        return str(self.call.arguments.get(tool_traits(self.call.name).command_argument or "", ""))
+
 
 def possible_steps(request: Request) -> list[str]:
     """Return the names of the tools that the next step may call; `ANSWER` among them if it may end the turn."""
     if request.tool_choice == "none":
         return [ANSWER]
-    asked, done = _turn(request.messages)
+    turn, seen = _Turn(request.messages), seen_files(request.messages)
     names = [tool.name for tool in request.tools]
-    if re.search(_ASKS_FOR_NO_CHANGE, asked):
-        names = [name for name in names if not tool_traits(name).changes_files] or names
-    if not seen_files(request.messages):
-        names = [name for name in names if not _edits(name)] or names
-    if (repeated := _repeated(done)) and len(names) > 1:
-        names = [name for name in names if name != repeated]
-    may_end = bool(done) and not _is_unchecked(done) and request.tool_choice != "required"
-    runs = any(tool_traits(name).command_argument for name in names)
-    if may_end and runs and len(done) <= _MAX_UNCALCULATED_STEPS and re.search(_ASKS_FOR_A_NUMBER, asked):
-        may_end = any(tool_traits(each.call.name).command_argument for each in done)
+    if turn.forbids_changes:
+        names = _without(names, _changes)
+    if not seen:
+        names = _without(names, _edits)
+    names = _without(names, lambda name: name in turn.repeated)
+    may_end = bool(turn.done) and request.tool_choice != "required" and turn.may_end(request.tools)
+    if may_end and (turn.has_changed(seen) or len(turn.repeated) > 1):
+        return [ANSWER]
+    if turn.is_rejected:
+        names = _only(names, _changes)
+    elif turn.has_changed(seen):
+        names = _without(names, _changes)
+    elif turn.looks_only and seen:
+        names = _only(names, turn.is_wanted)
     return [*names, ANSWER] if may_end else names
+
+
+def _only(names: list[str], fits: Callable[[str], bool]) -> list[str]:
+    """Return the names that fit; all of them if none does."""
+    return [name for name in names if fits(name)] or names
+
+
+def _without(names: list[str], fits: Callable[[str], bool]) -> list[str]:
+    return _only(names, lambda name: not fits(name))
+
+
+def _changes(name: str) -> bool:
+    return bool(tool_traits(name).changes_files)
+
+
+def _runs(name: str) -> bool:
+    return bool(tool_traits(name).command_argument)
+
+
+class _Turn:
+    """What the user asked for in the current turn, and what was done.
+
+    done: the calls, in their order.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        start = max((i for i, message in enumerate(messages) if is_user_message(message)), default=0)
+        results = {m.call_id: m for m in messages[start:] if isinstance(m, ToolMessage)}
+        calls = [call for m in messages[start:] if isinstance(m, AssistantMessage) for call in m.calls]
+        first = messages[start] if messages else None
+        self._asked = first.text if isinstance(first, UserMessage) else ""
+        self.done = [_Done(call, results.get(call.id)) for call in calls]
+        # What came after the last change that succeeded, and that change.
+        changed = [i for i, each in enumerate(self.done) if _changes(each.call.name) and each.succeeded]
+        self._change = self.done[changed[-1]] if changed else None
+        self._since = self.done[changed[-1] + 1 :] if changed else self.done
+
+    def _asks(self, pattern: str) -> bool:
+        return re.search(pattern, self._asked) is not None
+
+    @property
+    def forbids_changes(self) -> bool:
+        return self._asks(_ASKS_FOR_NO_CHANGE)
+
+    @property
+    def repeated(self) -> set[str]:
+        """The tools that were called twice in the same way since the last change."""
+        made = [(each.call.name, each.call.arguments) for each in self._since]
+        return {call[0] for number, call in enumerate(made) if call in made[:number]}
+
+    @property
+    def is_rejected(self) -> bool:
+        """True if a checker has just found new problems in the last change; for a few changes only."""
+        changes = [each for each in self.done if _changes(each.call.name)]
+        return bool(not self._since and self._change and len(changes) <= _MAX_REJECTED) and self._is_wrong
+
+    @property
+    def _is_wrong(self) -> bool:
+        return self._change is not None and _REJECTED in self._change.text
+
+    def has_changed(self, seen: Sequence[str]) -> bool:
+        """Return True if the only change that was asked for is made, as far as that can be told.
+
+        That is: one change was asked for, each file that the request names has one, no place is left, and no checker
+        or command has failed since.
+        """
+        if self._change is None or self._is_wrong or _LEFT in self._change.text:
+            return False
+        if any(re.search(_FAILED, each.text) for each in self._since):
+            return False
+        named = [path for path in seen if _names(self._asked, path)]
+        made = {each.file for each in self.done if _changes(each.call.name) and each.succeeded}
+        return bool(named) and made.issuperset(named) and len(re.findall(_ASKS_FOR_A_CHANGE, self._asked)) <= 1
+
+    @property
+    def _lacks_change(self) -> bool:
+        wanted = not self.forbids_changes and self._asks(_ASKS_FOR_A_CHANGE)
+        return wanted and self._change is None and not any(re.search(_WRITES, each.command) for each in self.done)
+
+    @property
+    def _lacks_run(self) -> bool:
+        """True if a command is wanted, to calculate or for itself, and none was run since the last change."""
+        ran = any(_runs(each.call.name) for each in self._since)
+        return not ran and (self._asks(_ASKS_TO_RUN) or self._asks(_ASKS_FOR_A_NUMBER))
+
+    @property
+    def looks_only(self) -> bool:
+        """True if the model has looked often enough without doing what is wanted."""
+        looks = len(self._since)
+        # After a change that failed another look is in place.
+        lacks = (self._lacks_change or self._lacks_run) and not (self.done and _changes(self.done[-1].call.name))
+        return lacks and _MAX_LOOKS <= looks <= _MAX_STEPS
+
+    def is_wanted(self, name: str) -> bool:
+        """Return True if a tool does what was asked for and not done yet."""
+        return _runs(name) or (self._lacks_change and _changes(name))
+
+    def may_end(self, tools: Sequence[ToolSpec]) -> bool:
+        """Return True if the turn may end. tools: those of the session."""
+        if self._change is not None or (self.done and _changes(self.done[-1].call.name)):
+            checks = [_runs(each.call.name) or tool_traits(each.call.name).searches_content for each in self._since]
+            if not any(checks) or _changes(self.done[-1].call.name):
+                return False
+        lacks = (self._lacks_change or self._lacks_run) and any(self.is_wanted(tool.name) for tool in tools)
+        return not lacks or len(self._since) > _MAX_STEPS
 
 
 def _edits(name: str) -> bool:
@@ -179,8 +319,12 @@ def _edits(name: str) -> bool:
 
 
 def seen_files(messages: Sequence[Message]) -> list[str]:
-    """Return the files of which the model has seen lines, as it has them named."""
+    """Return the files of which the model has seen enough to edit them, as it has them named.
+
+    The lines that a search shows are enough, but not of a file that the user names: it has to be read.
+    """
     calls = {call.id: call for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
+    asked = "\n".join(m.text for m in messages if isinstance(m, UserMessage) and is_user_message(m))
     found: list[str] = []
     for message in messages:
         if isinstance(message, UserMessage):
@@ -193,43 +337,14 @@ def seen_files(messages: Sequence[Message]) -> list[str]:
             found.append(str(call.arguments.get(traits.file_argument, "")))
         elif traits.searches_content or traits.command_argument:
             found += map(str, printed_paths(str(call.arguments.get(traits.command_argument, "")), Path()))
-            found += [name or str(call.arguments.get("path", "")) for name in re.findall(_PLACE, message.text)]
+            hits = [name or str(call.arguments.get("path", "")) for name in re.findall(_PLACE, message.text)]
+            found += [name for name in hits if name and not _names(asked, name)]
     return list(dict.fromkeys(filter(None, found)))
 
 
-def _turn(messages: Sequence[Message]) -> tuple[str, list[_Done]]:
-    """Return the user's latest message, and the calls since then."""
-    start = max((i for i, message in enumerate(messages) if is_user_message(message)), default=0)
-    results = {m.call_id: m for m in messages[start:] if isinstance(m, ToolMessage)}
-    calls = [call for m in messages[start:] if isinstance(m, AssistantMessage) for call in m.calls]
-    first = messages[start] if messages else None
-    asked = first.text if isinstance(first, UserMessage) else ""
-    return asked, [_Done(call, results.get(call.id)) for call in calls]
-
-
-def _is_unchecked(done: Sequence[_Done]) -> bool:
-    """Return True if nothing was run or searched since the last change, or the change itself failed."""
-    for each in reversed(done):
-        traits = tool_traits(each.call.name)
-        if traits.changes_files:
-            return True
-        if traits.command_argument or traits.searches_content:
-            return False
-    return False
-
-
-def _repeated(done: Sequence[_Done]) -> str:
-    """Return the tool of the last call if it was made before, and nothing was changed in between; else ""."""
-    if not done:
-        return ""
-    last = done[-1].call
-    for each in reversed(done[:-1]):
-        if (each.call.name, each.call.arguments) == (last.name, last.arguments):
-            return last.name
-        traits = tool_traits(each.call.name)
-        if traits.changes_files and each.result is not None and not each.result.is_error:
-            return ""
-    return ""
+def _names(asked: str, path: str) -> bool:
+    """Return True if a request names a file."""
+    return re.search(rf"(?<![\w/.-]){re.escape(path)}(?![\w/-])", asked) is not None
 
 
 def as_steps(messages: Iterable[Message]) -> Iterator[Message]:

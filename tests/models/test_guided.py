@@ -44,13 +44,25 @@ EVERY = ["Read", "Grep", "Bash", "Edit"]
 LOOKS = EVERY[:3]
 READ, GREP, RUN = ("Read", {"file_path": "a.py"}), ("Grep", {"pattern": "x"}), ("Bash", {"command": "pytest"})
 EDIT = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"})
+# One whose result names new problems.
+REJECTED = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "("})
+
+
+FAILS = ("Bash", {"command": "pytest -x"})
+# Results by the argument of their call.
+RESULTS = {
+    "(": "done\n[diagnostics: 1 new problem in a.py since this edit:]",
+    "pytest -x": "1 failed\n[exit code 1, 20 ms]",
+    "left": "Edited a.py.\n[`x` still in:\nb.py:3: x]",
+}
 
 
 def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int] = frozenset()) -> tuple[Message, ...]:
     messages: list[Message] = [UserMessage(asked)]
     for number, (name, arguments) in enumerate(calls):
         messages.append(AssistantMessage((ToolCall(f"c{number}", name, arguments),)))
-        messages.append(ToolMessage(f"c{number}", name, "done", is_error=number in failed))
+        text = next((said for value, said in RESULTS.items() if value in arguments.values()), "done")
+        messages.append(ToolMessage(f"c{number}", name, text, is_error=number in failed))
     return tuple(messages)
 
 
@@ -58,26 +70,44 @@ def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int]
     ("messages", "steps"),
     [
         (after("Fix it."), LOOKS),
-        (after("Fix it.", GREP), [*LOOKS, ANSWER]),
-        (after("Fix it.", READ, failed=frozenset({0})), [*LOOKS, ANSWER]),
-        (after("Fix it.", READ), [*EVERY, ANSWER]),
+        (after("Fix it.", GREP), LOOKS),
+        (after("What is it?", GREP), [*LOOKS, ANSWER]),
+        (after("What is it?", READ, failed=frozenset({0})), [*LOOKS, ANSWER]),
+        (after("Fix it.", READ), EVERY),
+        (after("What is it?", READ), [*EVERY, ANSWER]),
+        (after("In `a.py`, set the limit to 9.", READ, GREP, READ), ["Bash", "Edit"]),
+        (after("Read it and create b.py.", READ, GREP, READ, RUN), ["Bash", "Edit"]),
+        (after("What is it? Change nothing.", READ, GREP, GREP), ["Read", "Bash", "Edit", ANSWER]),
+        (after("Rename x.", *[READ, GREP] * 5), [ANSWER]),
+        (after("Fix it.", READ, REJECTED), ["Edit"]),
+        (after("Fix it.", READ, REJECTED, EDIT, RUN), [*EVERY, ANSWER]),
+        (after("What is it?", READ, READ, GREP, GREP), [ANSWER]),
+        (after("In a.py, set x to 3.", READ, EDIT, RUN), [ANSWER]),
+        (after("In a.py, set x to 3.", READ, EDIT, READ), LOOKS),
+        (after("In a.py, set x to 3.", READ, EDIT, FAILS), [*EVERY, ANSWER]),
+        (after("In a.py, set x to 3, and rename y.", READ, EDIT, RUN), [*EVERY, ANSWER]),
+        (after("In a.py, set x to 3.", READ, ("Edit", {**EDIT[1], "new_string": "left"}), GREP), [*EVERY, ANSWER]),
+        (after("Change x in a.py, then commit it.", READ, EDIT, GREP), LOOKS),
+        (after("Change x in a.py, then commit it.", READ, EDIT, GREP, RUN), [ANSWER]),
+        (after("In a.py, set x to 3.", GREP), LOOKS),
+        (after("Run the tests.", READ), EVERY),
         (after("Fix it.", READ, EDIT), EVERY),
         (after("Fix it.", READ, EDIT, READ), EVERY),
         (after("Fix it.", READ, EDIT, RUN), [*EVERY, ANSWER]),
         (after("Fix it.", READ, EDIT, GREP), [*EVERY, ANSWER]),
         (after("Fix it.", READ, RUN, EDIT, failed=frozenset({2})), EVERY),
-        (after("Fix it.", READ, READ), ["Grep", "Bash", "Edit", ANSWER]),
-        (after("Fix it.", READ, GREP, READ), ["Grep", "Bash", "Edit", ANSWER]),
+        (after("What is it?", READ, READ), ["Grep", "Bash", "Edit", ANSWER]),
+        (after("What is it?", READ, GREP, READ), ["Grep", "Bash", "Edit", ANSWER]),
         (after("Fix it.", READ, EDIT, RUN, READ), [*EVERY, ANSWER]),
         (after("What is x? Do not change anything.", READ), ["Read", "Grep", "Bash", ANSWER]),
         (after("Explain it without editing files."), ["Read", "Grep", "Bash"]),
-        (after("Write a test. Do not change a.py.", READ), [*EVERY, ANSWER]),
+        (after("Write a test. Do not change a.py.", READ), EVERY),
         (after("What number does it return?", READ), EVERY),
         (after("How many lines has it?", READ), EVERY),
         (after("How many lines has it?", READ, RUN), [*EVERY, ANSWER]),
-        (after("How many lines has it?", READ, GREP, READ, GREP), ["Read", "Bash", "Edit", ANSWER]),
+        (after("How many lines has it?", READ, GREP, READ, GREP), ["Bash"]),
         ((*after("Fix it.", READ), AssistantMessage((Text("Done."),)), UserMessage("And b.py?")), EVERY),
-        ((*after("Fix it.", READ), UserMessage("<reminder>\nGo on.\n</reminder>")), [*EVERY, ANSWER]),
+        ((*after("What?", READ), UserMessage("<reminder>\nGo on.\n</reminder>")), [*EVERY, ANSWER]),
     ],
 )
 def test_which_steps_are_possible(messages: tuple[Message, ...], steps: list[str]) -> None:
@@ -202,8 +232,8 @@ def test_a_task_is_done_in_steps_through_the_tools_and_the_permissions_of_the_pr
     assert (done.stdout, done.returncode) == ("It is most now.\n", 0)
     assert (work / "a.py").read_text() == "most = 1\n"
     first, second, third, fourth = server.requests
-    assert "tools" not in first.body and ANSWER not in tools_of(first) and ANSWER in tools_of(second)
-    assert ANSWER not in tools_of(third) and ANSWER in tools_of(fourth)
+    assert "tools" not in first.body and ANSWER not in {*tools_of(first), *tools_of(second), *tools_of(third)}
+    assert ANSWER in tools_of(fourth)
     assert "request: Rename limit to most." in json.dumps(first.body["messages"])
     assert fourth.body["messages"][-1]["content"].startswith("result: ")
 
