@@ -228,7 +228,8 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     """Return the call made ready, or why it cannot run. together: other calls share its round."""
     tool = turn.deps.tools.get(call.name)
     if tool is None:
-        return CallError(f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}.")
+        here = next((f": {t.name} is in its place" for t in turn.deps.tools.values() if call.name in t.instead_of), "")
+        return CallError(f"There is no tool named {call.name!r}{here}. The tools are: {', '.join(turn.deps.tools)}.")
     if call.broken:
         return CallError(_unreadable(turn, tool, call.broken))
     context = turn.deps.context

@@ -143,6 +143,15 @@ def test_gpt_models_get_it_in_place_of_edit_and_others_do_not(work: Path) -> Non
     assert agent(["undo", "--yes"], work).returncode in (0, 2)
 
 
+def test_a_call_of_the_tool_that_it_replaces_is_told_so(work: Path) -> None:
+    (work / "a.txt").write_text("one\n")
+    call = Call("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "two"})
+    with ModelServer([Reply(calls=(call,)), Reply(text="Done.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        agent(["-p", "--model", "openai/gpt-5.6", "--permission-mode", "acceptEdits", "go"], work, env)
+    assert b"There is no tool named 'Edit': apply_patch is in its place. The tools are: Read," in server.requests[1].raw
+
+
 def test_rules_about_edits_hold_for_it(work: Path) -> None:
     (work / "secret.txt").write_text("one\n")
     patch = f"{BEGIN}*** Delete File: secret.txt\n{END}"

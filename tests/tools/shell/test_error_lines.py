@@ -35,6 +35,13 @@ def test_a_long_output_names_the_lines_that_look_like_errors(bench: Bench) -> No
     assert bench("Read", file_path=path, offset=15_500, limit=1).text.startswith("15500\tFAILED tests/test_a.py")
 
 
+def test_of_a_long_line_the_error_is_shown_and_not_the_beginning(bench: Bench) -> None:
+    loop = "for n in range(3000):\n    print('x' * 5000 + ' OSError: no room' * (n == 900) + 'y' * 9000 * (n == 900))\n"
+    text = script(bench, f"{loop}raise SystemExit(1)\n")
+    assert "\n901\t… xxx" in text and "x OSError: no room" in text
+    assert "y … [column 5,002 of 14,017 characters in this line]" in text
+
+
 def test_many_errors_stay_within_the_room(bench: Bench) -> None:
     loop = "for n in range(5000):\n    print(f'{chr(97 + n % 26) * (n % 40)} error: {n * 77} ' + 'x' * 300)\n"
     text = script(bench, f"{loop}raise SystemExit(1)\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_tools.fs.safe_files import NotRegularFileError, open_regular
 from agent_tools.lazy import lazy_pattern
-from agent_tools.text import cut_line, numbered_line, sanitize_output, size_of
+from agent_tools.text import cut_around, cut_line, numbered_line, sanitize_output, size_of
 
 _CHUNK_BYTES = 1 << 20
 # Of a longer part, only this much of its beginning and of its end is searched.
@@ -66,15 +66,25 @@ def _find(path: Path, start: int, end: int, most: int) -> tuple[int, list[str]]:
     shapes: dict[str, tuple[int, str]] = {}
     count = 0
     for number, raw in _candidates(path, start, end):
-        if _ERROR.search(raw) and not _SOURCE.search(raw):
+        if (error := _ERROR.search(raw)) and not _SOURCE.search(raw):
             count += 1
-            line = cut_line(sanitize_output(raw[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace")), _MAX_LINE_CHARS)
+            line = _shown(raw, error.start())
             shape = line if _NAMES_TEST.search(raw) else re.sub(r"0x[0-9a-f]+|\d+", "#", line)
             if shape not in shapes:
                 if len(shapes) == 2 * _MAX_LINES:
                     del shapes[list(shapes)[_MAX_LINES]]
                 shapes[shape] = number, line
     return count, _fitting([numbered_line(*found) for found in shapes.values()], most)
+
+
+def _shown(raw: bytes, error: int) -> str:
+    """Return a line, or the text around the error in a long one."""
+    before = len(raw[:error].decode("utf-8", "replace"))
+    if before < _MAX_LINE_CHARS // 2:
+        return cut_line(sanitize_output(raw[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace")), _MAX_LINE_CHARS)
+    line = raw.decode("utf-8", "replace")
+    whole = len(line) <= _MAX_LINE_CHARS
+    return sanitize_output(line if whole else cut_around(line, before, before, _MAX_LINE_CHARS // 2))
 
 
 def _candidates(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
