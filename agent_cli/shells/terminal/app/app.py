@@ -456,6 +456,8 @@ class TerminalApp:
                     depth = _DEPTHS[self.palette.depth]
                     screen = view_screen(state, self.palette, self.app.reader, self.app.screen, depth)
                     waiting.answer(await screen.run_async())
+                    # The key that closed the view ends its burst: the next one comes alone, and may answer a question.
+                    self.app.reader.flush_keys()
             finally:
                 waiting.cancel()
 
