@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from agent_cli.kernel.decisions import Approve, Defer, QuestionReply, Reject
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.kernel.messages import AssistantMessage
-from agent_cli.kernel.results import Complete, LimitReached, Limits
+from agent_cli.kernel.results import Complete, Failure, LimitReached, Limits
+from agent_cli.models.base import Chunk, Notice, Request
+from agent_cli.models.scripted import ScriptedClient
+from agent_tools.cancel import CancelToken
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -281,3 +285,28 @@ def test_what_changes_between_the_question_and_the_answer_is_asked_again(root: P
     assert len(answers) == 2 and answers[0] != answers[1]
     assert (root / "a.txt").read_text() == "bye, changed meanwhile\n"
     assert "+hello, changed meanwhile" in world.results[-1].text
+
+
+class Busy:
+    """A client of an overloaded provider: it announces a pause of ten minutes, and then answers."""
+
+    def __init__(self, client: ScriptedClient, now: list[float]) -> None:
+        self._client, self._now = client, now
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        failure = Failure("overloaded", "Overloaded", retryable=True)
+        yield Notice("Overloaded; trying again in 600 s (1)", 600.0, (1, 5, failure))
+        self._now[0] += 600.0
+        yield from self._client.stream(request, cancel)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_the_pauses_of_an_overloaded_provider_do_not_count_while_a_user_watches(root: Path, *, attended: bool) -> None:
+    now = [0.0]
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, {"text": "Read."}, {"text": "Out of time."}]
+    world = World(root, replies, clock=lambda: now[0], attended=attended)
+    world.deps = world.deps.replace(client=Busy(world.model, now))
+    result = world.turn(limits=Limits(seconds=50.0))
+    assert isinstance(result, Complete) == attended, result

@@ -36,6 +36,17 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
         screen.leave()
 
 
+def test_each_session_of_a_project_shows_another_tip(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "Hello."}])
+    tips = []
+    for _ in range(3):
+        with Drawn(["--model", model, "hi"], work) as screen:
+            screen.wait("✓ ")
+            tips += [line.strip() for line in screen.text().splitlines() if line.startswith("  Tip: ")]
+            screen.leave()
+    assert len(set(tips)) == len(tips) >= 2, tips
+
+
 def test_the_first_approval_says_once_what_the_sandbox_and_trust_mean(work: Path) -> None:
     touch = [{"calls": [call("Bash", command=f"touch {name}")]} for name in "ab"]
     with Drawn(["--model", script(work.parent / "s.toml", [*touch, {"text": "Done."}])], work) as screen:

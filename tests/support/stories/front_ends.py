@@ -288,7 +288,7 @@ class Application(Terminal):
                 self.screen.type(keys)
                 self.screen.rest()
         elif listed:
-            self.screen.type(listed[1])
+            self._press(listed[1], self.question(), self.above())
         else:
             self.screen.line(option)
 

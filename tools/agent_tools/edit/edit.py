@@ -63,9 +63,12 @@ class Edit(Tool[EditArgs]):
         return (Effect("read", path), Effect("write", path))
 
     def summary(self, args: EditArgs, ctx: ToolContext) -> str:
+        path = display_path(args.file_path, ctx)
+        if args.replace_all:
+            # In how many places is only known with the file.
+            return f"Edit {path} (everywhere)"
         _, added, removed = edit_diff.unified(args.old_string, args.new_string)
-        every = ", everywhere" if args.replace_all else ""
-        return f"Edit {display_path(args.file_path, ctx)} (+{added} -{removed}{every})"
+        return f"Edit {path} (+{added} -{removed})"
 
     def preview(self, args: EditArgs, ctx: ToolContext) -> Diff:
         change, _ = self._change(args, ctx)

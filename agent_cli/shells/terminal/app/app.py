@@ -448,6 +448,8 @@ class TerminalApp:
                 async with in_terminal():
                     screen = view_screen(state, self.palette, self.app.reader, self.app.screen)
                     waiting.answer(await screen.run_async())
+                    # The key that closed the view ends its burst: the next one comes alone, and may answer a question.
+                    self.app.reader.flush_keys()
             finally:
                 waiting.cancel()
 

@@ -32,7 +32,7 @@ from agent_cli.kernel.runtime.edit_call import taken_parts
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS, display_lines
 from agent_cli.shells.terminal.render.console import MARGIN, styled
-from agent_cli.shells.terminal.render.writer import Outcome, Writer, call_title
+from agent_cli.shells.terminal.render.writer import Outcome, Writer, call_title, has_counts
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import tool_traits
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
@@ -288,7 +288,8 @@ class EventRenderer:
             display = None
         # A change that the user has just approved is not shown again, unless the result differs from it.
         approved = call.question.preview if isinstance(call.question, ApprovalRequested) else None
-        brief = self._annotate_result(call, short_result(display, words=self._out.words))
+        found = short_result(display, words=self._out.words) or _line_counts(display, _title(call))
+        brief = self._annotate_result(call, found)
         named = self._has_line(call)
         if display is None and error and named:
             brief = _first_line(error)
@@ -413,6 +414,14 @@ class ChangedLines:
     def counts(self) -> tuple[int, int]:
         """The lines added, and those removed."""
         return self._added.total(), self._removed.total()
+
+
+def _line_counts(display: Display, title: str) -> str:
+    """Return how many lines a change of files added and removed; "" if its title says so, or all files are new."""
+    diffs = display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ()
+    if has_counts(title) or all(diff.created for diff in diffs):
+        return ""
+    return f"+{sum(diff.added for diff in diffs)} -{sum(diff.removed for diff in diffs)}"
 
 
 def _first_line(error: str) -> str:

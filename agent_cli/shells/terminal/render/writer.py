@@ -51,6 +51,11 @@ def call_title(text: str) -> Text:
     return title.append(f"+{counts[1]}", STYLES["good"]).append(" ").append(f"-{counts[2]}", STYLES["bad"])
 
 
+def has_counts(title: str) -> bool:
+    """Return True if the title of a call ends with the counts of a change."""
+    return _COUNTS.search(title) is not None
+
+
 def without_ticks(fact: str) -> str:
     """Return a fact as it is shown: backticks mark the commands in it."""
     return fact.replace("`", "")
