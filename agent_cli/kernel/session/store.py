@@ -79,7 +79,7 @@ def remove_deleted(folder: Path) -> None:
             remove_session(log)
 
 
-# Claude Code removes transcripts that were not used for 30 days, which must not end a session here.
+# Claude Code removes transcripts that were not used for 30 days, which must not end a session whose log is still here.
 _MAX_DELETED_AGE_SECONDS = 20 * 86_400
 
 
