@@ -136,7 +136,7 @@ BUDGETS = {
     "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000, "kernel.runtime": 6450, "kernel.session": 5900,
     "knowledge": 1950, "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150,
     "mcp": 4450, "models": 8300, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700,
-    "shells.terminal": 15400, "telemetry": 1100, "undo": 3000,
+    "shells.terminal": 15450, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
 

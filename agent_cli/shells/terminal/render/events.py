@@ -416,7 +416,7 @@ class ChangedLines:
         return self._added.total(), self._removed.total()
 
 
-def _line_counts(display: Display, title: str) -> str:
+def _line_counts(display: Display | None, title: str) -> str:
     """Return how many lines a change of files added and removed; "" if its title says so, or all files are new."""
     diffs = display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ()
     if has_counts(title) or all(diff.created for diff in diffs):

@@ -1,3 +1,3 @@
 from app.view import show
 
-show('{}')
+show("{}")
