@@ -52,21 +52,32 @@ _MAX_LOOKS, _MAX_STEPS = 3, 8
 _MAX_REJECTED = 3
 # What a result says of a change that a checker rejects, of a command that failed, and of places that are left.
 _REJECTED, _FAILED, _LEFT = "[diagnostics: ", r"\[exit code [1-9]", " still in:\n"
+# Where a request can begin, so that "how does run work" and "the set" ask for nothing.
+_BEGINS = r"(?:^\W*|[.:,;!?(]\s+|\b(?:and|then|please|but|you|must|should)\s+)"
+# Where what it is about ends: "do not change anything else" still lets the model change what was asked for.
+_ENDS = r"(?=\s*(?:$|[.,;:!?)]|\b(?:please|yet|for now|at all|and|just|only)\b)(?!,? (?:but|except|unless)\b))"
 # Of everything: "do not change a.py" still lets the model change another file.
 _ASKS_FOR_NO_CHANGE = (
-    r"(?i)\b(?:do not|don['\u2019]t|without|never) (?:chang|edit|modify|touch|writ)\w* "
-    r"(?:any(?:thing)?\b|(?:the |a )?(?:files?|code)\b)|\bno (?:changes|edits)\b|\bread[- ]only\b"
+    rf"(?im)(?:{_BEGINS}(?:do\s+not|don['\u2019]t|never)|\bwithout)\s+(?:chang|edit|modify|touch|writ)\w*\s+"
+    rf"(?:anything|any\s+(?:files?|code)|(?:the\s+)?files){_ENDS}"
+    rf"|(?:{_BEGINS}|\bmake )no (?:changes|edits){_ENDS}|{_BEGINS}read-only{_ENDS}"
 )
-_ASKS_FOR_A_CHANGE = (
-    r"(?im)(?:^\W*|[.:,;]\s+|\b(?:and|then|please|must|should)\s+)(?:set|change|create|write|add|fix|repair|rename|remove"
-    r"|delete|update|replace|move|implement)\b(?! nothing)"
+_CHANGE = "(?:set|change|create|write|add|fix|repair|rename|remove|delete|update|replace|move|implement)"
+_ASKS_FOR_A_CHANGE = rf"(?im){_BEGINS}{_CHANGE}\b(?! nothing)"
+# Words of a request that may need more than one change of a file.
+_MAY_NEED_MORE = (
+    r"(?im)\b(?:all(?! else)|both|each|every|everywhere|several|two|three|four|five|also)\b|^\s*(?:[-*]|\d+[.)])\s"
+    rf"|\band (?!{_CHANGE}\b|(?:then )?(?:answer|check|commit|explain|make sure|print|run|say|show|tell|test|verify)\b)"
+    rf"|, \w+ to\b|\b{_CHANGE} (?:\w+ ){{0,2}}?(?!(?:as|its|this)\b)\w+[^\W_s]s\b"
 )
 # Programs that change files, in a command of the model.
 _WRITES = r">|\b(?:sed +-i|mv|cp|rm|mkdir|touch|git|patch|tee|pip|npm)\b"
-_ASKS_TO_RUN = r"(?i)\b(?:run|execute|commit)\b(?! nothing)"
+_ASKS_TO_RUN = rf"(?im){_BEGINS}(?:run|execute|commit)\b(?! nothing|\()"
+_NUMBER = r"(?:sum|total|average|mean|percentage|count)\b(?! (?:function|method|variable|field|column|class)|\()"
 _ASKS_FOR_A_NUMBER = (
-    r"(?i)\b(?:how (?:many|much)|(?:what|which) number|calculate|coun(?:t|ting)|sum|total|average|mean|percentage?"
-    r"|largest|longest)\b"
+    rf"(?im)\bhow (?:many|much)\b|\b(?:what|which) number\b|{_BEGINS}(?:calculate|count)\b(?!\()"
+    r"|\b(?:what|which)\b[^.?!\n]*\b(?:largest|longest)\b"
+    rf"|\b(?:what(?: is|['\u2019]s| are)|give|tell|answer)\b[^.?!\n]*\b(?:an?|the) (?:\w+ ){{0,3}}?{_NUMBER}"
 )
 # The text of a file in a message: that the user mentions, or that a compaction carries over.
 _FILE_IN_MESSAGE = r'(?m)^(?:<file path="([^"\n]+)">|----- begin \w+: the present text of (.+?)\. It is )'
@@ -188,14 +199,14 @@ def possible_steps(request: Request) -> list[str]:
     """Return the names of the tools that the next step may call; `ANSWER` among them if it may end the turn."""
     if request.tool_choice == "none":
         return [ANSWER]
-    turn, seen = _Turn(request.messages), seen_files(request.messages)
+    turn, seen = _Turn(request.messages, request.tools), seen_files(request.messages)
     names = [tool.name for tool in request.tools]
     if turn.forbids_changes:
         names = _without(names, _changes)
     if not seen:
         names = _without(names, _edits)
     names = _without(names, lambda name: name in turn.repeated)
-    may_end = bool(turn.done) and request.tool_choice != "required" and turn.may_end(request.tools)
+    may_end = bool(turn.done) and request.tool_choice != "required" and turn.may_end
     if may_end and (turn.has_changed(seen) or len(turn.repeated) > 1):
         return [ANSWER]
     if turn.is_rejected:
@@ -224,13 +235,19 @@ def _runs(name: str) -> bool:
     return bool(tool_traits(name).command_argument)
 
 
+def _checks(name: str) -> bool:
+    """Return True if a tool can show what a change did."""
+    return _runs(name) or bool(tool_traits(name).searches_content)
+
+
 class _Turn:
     """What the user asked for in the current turn, and what was done.
 
-    done: the calls, in their order.
+    tools: those of the session. done: the calls, in their order.
     """
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], tools: Iterable[ToolSpec]) -> None:
+        self._tools = [tool.name for tool in tools]
         start = max((i for i, message in enumerate(messages) if is_user_message(message)), default=0)
         results = {m.call_id: m for m in messages[start:] if isinstance(m, ToolMessage)}
         calls = [call for m in messages[start:] if isinstance(m, AssistantMessage) for call in m.calls]
@@ -247,7 +264,7 @@ class _Turn:
 
     @property
     def forbids_changes(self) -> bool:
-        return self._asks(_ASKS_FOR_NO_CHANGE)
+        return self._asks(_ASKS_FOR_NO_CHANGE) and not self._asks(_ASKS_FOR_A_CHANGE)
 
     @property
     def repeated(self) -> set[str]:
@@ -277,11 +294,13 @@ class _Turn:
             return False
         named = [path for path in seen if _names(self._asked, path)]
         made = {each.file for each in self.done if _changes(each.call.name) and each.succeeded}
-        return bool(named) and made.issuperset(named) and len(re.findall(_ASKS_FOR_A_CHANGE, self._asked)) <= 1
+        is_one = len(re.findall(_ASKS_FOR_A_CHANGE, self._asked)) == 1 and not self._asks(_MAY_NEED_MORE)
+        return bool(named) and made.issuperset(named) and is_one
 
     @property
     def _lacks_change(self) -> bool:
-        wanted = not self.forbids_changes and self._asks(_ASKS_FOR_A_CHANGE)
+        wanted = not self._asks(_ASKS_FOR_NO_CHANGE) and self._asks(_ASKS_FOR_A_CHANGE)
+        wanted = wanted and any(map(_changes, self._tools))  # not in a plan
         return wanted and self._change is None and not any(re.search(_WRITES, each.command) for each in self.done)
 
     @property
@@ -302,14 +321,16 @@ class _Turn:
         """Return True if a tool does what was asked for and not done yet."""
         return _runs(name) or (self._lacks_change and _changes(name))
 
-    def may_end(self, tools: Sequence[ToolSpec]) -> bool:
-        """Return True if the turn may end. tools: those of the session."""
+    @property
+    def may_end(self) -> bool:
+        """True if the turn may end."""
+        if len(self._since) > _MAX_STEPS:
+            return True
         if self._change is not None or (self.done and _changes(self.done[-1].call.name)):
-            checks = [_runs(each.call.name) or tool_traits(each.call.name).searches_content for each in self._since]
-            if not any(checks) or _changes(self.done[-1].call.name):
+            checks = any(_checks(each.call.name) for each in self._since)
+            if any(map(_checks, self._tools)) and (not checks or _changes(self.done[-1].call.name)):
                 return False
-        lacks = (self._lacks_change or self._lacks_run) and any(self.is_wanted(tool.name) for tool in tools)
-        return not lacks or len(self._since) > _MAX_STEPS
+        return not (self._lacks_change or self._lacks_run) or not any(map(self.is_wanted, self._tools))
 
 
 def _edits(name: str) -> bool:

@@ -114,6 +114,54 @@ def test_which_steps_are_possible(messages: tuple[Message, ...], steps: list[str
     assert possible_steps(Request("m", "", messages, TOOLS)) == steps
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "In a.py, rename x to y. Do not change anything else.",
+        "Set x to 3 in a.py and don't touch any other file.",
+        "Make the name in a.py read-only.",
+        "Speed up parse() in a.py without changing any output.",
+        "There are no changes in the cache after save(); fix a.py.",
+        "Change load in a.py so that it never writes files.",
+        "Make a.py faster. Never write files to /tmp.",
+        "Fix the typo in a.py, but do not change any file that git ignores.",
+    ],
+)
+def test_a_limit_of_a_change_is_no_ban_of_changes(asked: str) -> None:
+    assert "Edit" in possible_steps(Request("m", "", after(asked, READ), TOOLS))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "What does x mean?", "How does the run function work?", "What happens if I run a.py?", "Which commit is it?",
+        "Is total() called? Explain the sum.", "What is the set of names that add takes?", "Was macht run in a.py?",
+    ],
+)  # fmt: skip
+def test_a_word_in_a_question_asks_for_no_command_and_no_change(asked: str) -> None:
+    assert possible_steps(Request("m", "", after(asked, READ), TOOLS)) == [*EVERY, ANSWER]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Change the timeout to 5 and the retries to 3 in a.py.", "Add docstrings to all functions in a.py.",
+        "Fix the bugs in a.py.", "Set x to 3, y to 4 in a.py.", "In a.py:\n- x should be 3\n- y should be 4",
+        "Add type hints to a.py.", "\u00c4ndere x und y in a.py.", "Cambia x e y en a.py.",
+    ],
+)  # fmt: skip
+def test_several_changes_of_one_file_are_not_cut_off_after_the_first(asked: str) -> None:
+    assert possible_steps(Request("m", "", after(asked, READ, EDIT, GREP), TOOLS)) == [*EVERY, ANSWER]
+
+
+def test_a_turn_can_end_without_a_tool_that_checks_or_changes() -> None:
+    asked = "In a.py, set x to 3."
+    edits = tuple(tool for tool in TOOLS if tool.name in ("Read", "Edit"))
+    assert ANSWER in possible_steps(Request("m", "", after(asked, READ, EDIT), edits))
+    looks = (*TOOLS[:3], spec("ExitPlanMode", "plan"))
+    assert {"ExitPlanMode", ANSWER} < {*possible_steps(Request("m", "", after(asked, READ, GREP, READ), looks))}
+
+
 def test_a_required_call_is_no_answer_and_a_forbidden_one_is_only_that() -> None:
     messages = after("Fix it.", READ)
     assert possible_steps(Request("m", "", messages, TOOLS, tool_choice="required")) == EVERY
