@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli import UsageError
 from agent_cli.extras.server.guard import AccessTokenStore
 from agent_cli.extras.server.pairing import Pairing
 from agent_cli.extras.server.push_service import PushStore, PushSubscription
@@ -134,3 +135,21 @@ def test_a_pairing_code_is_exchanged_once(tmp_path: Path) -> None:
     failed = at_once(lambda number: tokens.append(found) if (found := Pairing(tmp_path).redeem(code, "x")) else None)
     assert failed == []
     assert len(tokens) == len(AccessTokenStore(tmp_path).all()) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: AccessTokenStore(folder).add("t", "read"),
+        lambda folder: Pairing(folder).offer("read"),
+        lambda folder: Pairing(folder).redeem("code", "phone"),
+        lambda folder: PushStore(folder).key(),
+        lambda folder: PushStore(folder).add(PushSubscription("t", "https://x", "p", "a", "now")),
+        lambda folder: PushStore(folder).remove("https://x"),
+    ],
+    ids=["token", "offer", "redeem", "key", "subscribe", "unsubscribe"],
+)
+def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    (tmp_path / "serve").write_text("a file in its place")
+    with pytest.raises(UsageError, match="cannot be"):
+        change(tmp_path)

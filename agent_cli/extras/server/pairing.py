@@ -6,6 +6,8 @@ import json
 import re
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -29,12 +31,16 @@ class Pairing:
     def offer(self, role: Role) -> str:
         """Return a new code, which replaces any other. Raises UsageError."""
         code = secrets.token_urlsafe(16)
-        self._write({"digest": _digest(code), "role": role, "expires": time.time() + CODE_SECONDS, "wrong": 0})
+        with self._changing():
+            self._write({"digest": _digest(code), "role": role, "expires": time.time() + CODE_SECONDS, "wrong": 0})
         return code
 
     def redeem(self, code: str, device: str) -> tuple[str, str] | None:
-        """Return the name and the secret of a new token for the code, which is then void; None for a wrong code."""
-        with changing(self._path):
+        """Return the name and the secret of a new token for the code, which is then void; None for a wrong code.
+
+        Raises UsageError.
+        """
+        with self._changing():
             role = self._take(code)
         if not role:
             return None
@@ -60,11 +66,16 @@ class Pairing:
         known = {token.name for token in self._tokens.all()}
         return next(name for at in range(1, 10_000) if (name := wanted if at == 1 else f"{wanted} {at}") not in known)
 
-    def _write(self, fields: dict[str, object]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
         try:
-            write_atomic(self._path, json.dumps(fields).encode("ascii"))
+            with changing(self._path):
+                yield
         except OSError as error:
             raise UsageError(f"The pairing code cannot be stored: {error.strerror or error}.") from None
+
+    def _write(self, fields: dict[str, object]) -> None:
+        write_atomic(self._path, json.dumps(fields).encode("ascii"))
 
 
 def _digest(code: str) -> str:

@@ -11,7 +11,8 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -77,7 +78,7 @@ class PushStore:
 
     def key(self) -> str:
         """Return the server's key, which is made when it is first asked for. Raises UsageError."""
-        with changing(self._path):
+        with self._changing():
             state = self.read()
             if not state.key:
                 state = state.replace(key=web_push.new_key())
@@ -86,24 +87,29 @@ class PushStore:
 
     def add(self, made: PushSubscription) -> None:
         """Store a subscription instead of any other with its endpoint. Raises UsageError."""
-        with changing(self._path):
+        with self._changing():
             state = self.read()
             kept = [one for one in state.subscriptions if one.endpoint != made.endpoint]
             self._write(state.replace(subscriptions=(*kept[1 - _MAX_SUBSCRIPTIONS :], made)))
 
     def remove(self, endpoint: str) -> None:
         """Forget a subscription. Raises UsageError."""
-        with changing(self._path):
+        with self._changing():
             state = self.read()
             left = tuple(one for one in state.subscriptions if one.endpoint != endpoint)
             if left != state.subscriptions:
                 self._write(state.replace(subscriptions=left))
 
-    def _write(self, state: PushState) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
         try:
-            write_atomic(self._path, json.dumps(to_json(state), indent=1).encode("ascii"))
+            with changing(self._path):
+                yield
         except OSError as error:
             raise UsageError(f"The push subscriptions cannot be written: {error.strerror or error}.") from None
+
+    def _write(self, state: PushState) -> None:
+        write_atomic(self._path, json.dumps(to_json(state), indent=1).encode("ascii"))
 
 
 class PushTicket(Value):
