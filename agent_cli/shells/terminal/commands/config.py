@@ -22,6 +22,7 @@ from agent_cli.config.schema import Settings, tables
 from agent_cli.kernel.runtime.saved_settings import as_table, remove_setting, save_setting
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap
+from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
 from agent_cli.shells.terminal.render.theme import load_theme
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of
@@ -96,7 +97,10 @@ def _browse(ctx: SlashContext) -> None:
         rows = _by_topic(layers)
         # A changed setting stands elsewhere.
         at = next((n for n, row in enumerate(rows) if row[1] == key), 0)
-        items = tuple(_item(layers, section, *row) for section, *row in rows)
+        columns = dict[str, int]()
+        for section, _, value, *_ in rows:
+            columns[section] = max(columns.get(section, 0), cells(_brief(value)))
+        items = tuple(_item(layers, columns[row[0]], *row) for row in rows)
         change = ViewAction("enter", "change")
         left = ctx.show_view(View("Settings", items=items, actions=(change,), at=at))
         if left is None:
@@ -106,6 +110,7 @@ def _browse(ctx: SlashContext) -> None:
 
 
 _CHANGED, _GENERAL = "changed", "general"
+_MAX_VALUE_CELLS = 24
 Row = tuple[str, str, Any, Any, Any]
 
 
@@ -118,8 +123,13 @@ def _by_topic(layers: Layers) -> list[Row]:
     return [*changed, *(row for row in rows if row[2] == row[3])]
 
 
-def _item(layers: Layers, section: str, key: str, value: Any, default: Any, hint: Any) -> ViewItem:
-    """Return a setting as a row of the view."""
+def _brief(value: Any) -> str:
+    """Return a value as it stands in a row."""
+    return truncate_cells(_shown(value), _MAX_VALUE_CELLS)
+
+
+def _item(layers: Layers, column: int, section: str, key: str, value: Any, default: Any, hint: Any) -> ViewItem:
+    """Return a setting as a row of the view. column: cells of the values."""
     label = key if section in (_CHANGED, _GENERAL) else key.rpartition(".")[2]
     facts = [("now", _shown(value)), ("default", _shown(default))]
     facts += [("set by", layers.origins[key])] if key in layers.origins else []
@@ -129,7 +139,8 @@ def _item(layers: Layers, section: str, key: str, value: Any, default: Any, hint
         rows = [*prose_lines(key, width, "tool"), *prose_lines(hint.__metadata__[0], width), Text()]
         return rows + [row for name, text in facts for row in prose_lines(f"{name:<9}{text}", width, "dim")]
 
-    about = f"{shorten(_shown(value), 24):<12}  {hint.__metadata__[0]}"
+    brief = _brief(value)
+    about = f"{brief}{' ' * (column - cells(brief))}  {hint.__metadata__[0]}"
     mark = "●" if section == _CHANGED else " "
     return ViewItem(label, about, section=section, detail=draw, mark=mark, style="warn")
 

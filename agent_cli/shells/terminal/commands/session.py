@@ -194,7 +194,7 @@ def _width(taken: int) -> int:
 def _sessions(ctx: SlashContext, words: str) -> None:
     found = list(summarize_sessions(_store(ctx).folder))
     now = datetime.now(UTC)
-    width = _width(14)
+    width = _width(15)
     for g in found[:_MAX_LISTED]:
         mark = "*" if g.session_id == ctx.agent.session_id else " "
         ctx.say(f"  {mark} {g.session_id[:8]}  {session_row(g, width, now, found[:_MAX_LISTED]).rstrip()}")
