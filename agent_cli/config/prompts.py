@@ -88,6 +88,8 @@ def _read_yaml(head: str) -> dict[str, Any]:
 
     import yaml
 
+    # A star begins a reference in YAML, and a pattern or "all" in these files.
+    head = re.sub(r"^([\w-]+):[ \t]+(\*.*?)[ \t]*$", _quote, head, flags=re.MULTILINE)
     # Quote text on one line; leave continuation lines to YAML.
     texts = rf"^({'|'.join(TEXT_KEYS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
     quoted = re.sub(texts, _quote, head, flags=re.MULTILINE)

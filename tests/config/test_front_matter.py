@@ -51,6 +51,8 @@ def test_no_head_raises_anything_else(text: str) -> None:
         ("disable-model-invocation: true", {"disable-model-invocation": True}),
         ("allowed-tools: Bash(git add:*), Read", {"allowed-tools": "Bash(git add:*), Read"}),
         ("model: 5", {"model": "5"}),
+        ("description: d\ntools: *", {"description": "d", "tools": "*"}),
+        ("globs: **/*.ts, *.js\nx: [a]", {"globs": "**/*.ts, *.js", "x": ["a"]}),
         ("name: a\ndescription: Use it so.\n\n<example>\nuser: \"go: é\"\n</example>\nmodel: haiku\ntools: [Read]",
          {"name": "a", "description": "Use it so.\n\n<example>\nuser: \"go: é\"\n</example>", "model": "haiku",
           "tools": ["Read"]}),
