@@ -317,7 +317,7 @@ def test_the_board_has_the_sessions_by_state_and_is_used_by_keys(
         assert reader.axe() == []
         page.keyboard.press("l")
         page.keyboard.press("l")
-        expect(page.locator(".group.failed .row a").first).to_be_focused()
+        expect(page.locator(".group.interrupted .row a").first).to_be_focused()
         page.keyboard.press("h")
         page.keyboard.press("Enter")
         expect(page.locator("h1.session-title")).to_be_focused()
