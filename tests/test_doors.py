@@ -45,7 +45,6 @@ OPENS = {
         "a new file with a name by chance in a folder of ours"
     ),
     ("agent_cli/git/repository.py", "_diff"): "a new file in a new temporary folder",
-    ("agent_cli/git/repository.py", "commit_hunks"): "a new file in a new temporary folder",
     ("agent_cli/git/worktree.py", "apply_project_settings"): "a new file in a worktree just made",
     ("agent_cli/knowledge/plugins/obtain.py", "_write_file"): "a new file: O_EXCL",
     ("agent_cli/knowledge/plugins/obtain.py", "extract_zip"): "an archive that is open already",
