@@ -115,14 +115,3 @@ def test_a_session_is_opened_here_and_a_new_one_appears_by_itself(work: Path) ->
         screen.until(lambda: "> Say hello" in screen.text() and "Hello there." in screen.text())
         screen.ready()
         screen.leave()
-
-
-def test_the_board_is_printed_where_nobody_sits(work: Path) -> None:
-    with served(work) as server:
-        asking(server, "Make it", "one")
-        printed = agent(["board"], work).stdout
-        assert printed.splitlines()[0] == "Waiting for you (1)"
-        assert "Make it" in printed and "one.txt" in printed
-        (session,) = json.loads(agent(["board", "--json"], work).stdout)
-        assert session["state"] == "waiting"
-    assert agent(["board"], work).returncode == 2

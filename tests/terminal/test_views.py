@@ -146,3 +146,36 @@ def test_a_key_in_the_long_result_of_a_call_costs_no_more_than_in_a_short_one() 
         return steps(scroll)
 
     assert cost(10_000) < 1.2 * cost(100)
+
+
+def test_a_line_is_typed_for_an_action_and_is_about_what_was_chosen() -> None:
+    now = [fruits(actions=(ViewAction("r", "return", asks="Why"),))]
+    now[0] = now[0].replace(items=tuple(each.replace(key=each.label, value=n) for n, each in enumerate(now[0].items)))
+    now[0] = now[0].replace(renew=lambda: now[0])
+    state = ViewState(now[0])
+    assert press(state, "down", "r") is False
+    assert "Why: ▏" in shown(state) and "Enter send · Esc back" in shown(state)
+    # The list changes while the line is typed: what the line is about stays.
+    chosen = now[0].items[1]
+    now[0] = now[0].replace(items=now[0].items[2:])
+    assert press(state, "q", "x", "backspace", " ", "j") is False
+    assert chosen.label in shown(state) and "Why: q j▏" in shown(state)
+    assert press(state, "enter") == Chosen("r", 1, "q j", False, 1)
+    assert chosen.label not in shown(state)
+    assert press(state, "r", "a", "escape") is False and "Why" not in shown(state)
+    assert press(state, "r", "enter", "c-c", "q") is True
+
+
+def test_a_view_that_changes_keeps_its_choice() -> None:
+    items = tuple(ViewItem(name, key=name, detail=lambda width: []) for name in "abc")
+    now = [fruits().replace(text=None, items=items)]
+    now[0] = now[0].replace(renew=lambda: now[0])
+    state = ViewState(now[0])
+    press(state, "down")
+    now[0] = now[0].replace(items=(ViewItem("new", key="new"), *now[0].items), note="One came.")
+    assert "3 of 4" in shown(state) and "One came." in shown(state) and state.index == 2
+    press(state, "enter")
+    assert "· b" in shown(state)
+    now[0] = now[0].replace(items=(), empty="Nothing is left.")
+    assert "Nothing is left." in shown(state) and state.index == -1
+    assert press(state, "escape") is True

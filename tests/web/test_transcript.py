@@ -305,7 +305,7 @@ def test_changes_are_shown_and_undone_after_a_preview(browser: Browser, served: 
         page.keyboard.press("Escape")
         more.click()
         page.get_by_role("button", name="Undo…").click()
-        dialog.get_by_label("Write it").check()
+        expect(dialog.get_by_label("Write it")).to_be_checked()
         expect(dialog.get_by_text("undo-me.txt")).to_be_visible()
         assert reader.axe() == []
         dialog.get_by_role("button", name="Undo", exact=True).click()

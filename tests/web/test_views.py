@@ -317,7 +317,7 @@ def test_the_board_has_the_sessions_by_state_and_is_used_by_keys(
         assert reader.axe() == []
         page.keyboard.press("l")
         page.keyboard.press("l")
-        expect(page.locator(".group.failed .row a").first).to_be_focused()
+        expect(page.locator(".group.interrupted .row a").first).to_be_focused()
         page.keyboard.press("h")
         page.keyboard.press("Enter")
         expect(page.locator("h1.session-title")).to_be_focused()
@@ -340,3 +340,41 @@ def test_a_phone_is_paired_by_its_link_once(browser: Browser, served: Served) ->
         page.goto("about:blank")
         page.goto(link)
         expect(page.get_by_text("This code is not valid")).to_be_visible()
+
+
+@pytest.mark.parametrize("shape", [(360, 640), (768, 1024)], ids=["phone", "tablet"])
+def test_no_view_is_wider_than_the_window(
+    browser: Browser, served: Served, shown: dict[str, str], shape: tuple[int, int]
+) -> None:
+    with reading(browser, served, shape) as reader:
+        page = reader.page
+
+        def fits(what: str) -> None:
+            wide = (
+                "[...document.querySelectorAll('body, dialog, .main, .list')].map((e) => e.scrollWidth - e.clientWidth)"
+            )
+            assert max(page.evaluate(wide)) <= 0, what
+            assert page.evaluate("document.documentElement.scrollWidth") == shape[0], what
+
+        expect(page.locator(".row").first).to_be_visible()
+        fits("the list")
+        page.keyboard.press("b")
+        expect(page.get_by_role("heading", name="Stopped")).to_be_visible()
+        fits("the board")
+        page.keyboard.press("n")
+        fits("a new task")
+        page.keyboard.press("Escape")
+        for name, session in shown.items():
+            page.goto(served.link(session))
+            expect(page.locator(".item").first).to_be_visible()
+            fits(name)
+            # A thumb reaches the buttons of a question, and they are large enough for it.
+            for button in page.locator(".question .choices button").all():
+                box = button.bounding_box()
+                assert box is not None and box["height"] >= 38 and box["y"] > shape[1] / 2, name
+        for command in ("/commit", "/diff", "/help", "/undo"):
+            page.get_by_label("Message", exact=True).fill(command)
+            page.get_by_role("button", name="Send").click()
+            expect(page.locator("dialog")).to_be_visible()
+            fits(command)
+            page.keyboard.press("Escape")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -86,10 +87,7 @@ def serve_sessions(
     on = _listen(host, port)
     port = int(on.getsockname()[1])
     shown = f"[{host}]" if ":" in host else host
-    # Another name for a server that only this machine reaches is that of a proxy or a tunnel, which has TLS.
-    scheme = "https" if certfile or (allowed_host and host in _LOCAL) else "http"
-    link = f"{scheme}://{(allowed_host or [f'{shown}:{port}'])[0]}/"
-    here = link if certfile else f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}/"
+    link, here = _links(host, f"{shown}:{port}", allowed_host or (), tls=bool(certfile))
     lock = lock_state(state_folder(os.environ), link, here)
     options = ServeOptions(
         workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link, private=settings.web.allow_private
@@ -125,6 +123,15 @@ def _check_files(certfile: str, keyfile: str) -> None:
 def _with_default_ports(hosts: list[str]) -> list[str]:
     """Return names of hosts, those with the default port of HTTP or HTTPS also without it."""
     return [*hosts, *(name.rpartition(":")[0] for name in hosts if name.endswith((":80", ":443")))]
+
+
+def _links(host: str, address: str, names: Sequence[str], *, tls: bool) -> tuple[str, str]:
+    """Return the address for others, and for programs of this machine."""
+    # Another name for a server that only this machine reaches is that of a proxy or a tunnel, which has TLS.
+    scheme = "https" if tls or (names and host in _LOCAL) else "http"
+    link = f"{scheme}://{(names or [address])[0]}/"
+    local = f"127.0.0.1:{address.rpartition(':')[2]}" if host in ("0.0.0.0", "::") else address
+    return link, link if tls else f"http://{local}/"
 
 
 def _show_ways_in(store: AccessTokenStore, link: str, *, phone: bool) -> None:

@@ -26,7 +26,7 @@ PAGE_COMMANDS = (
     CommandEntry("model", "change the model", "[NAME]", aliases=("models",)),
     CommandEntry("mode", "change the permission mode", "[MODE]", values=lambda: MODES.items(), strict=True),
     CommandEntry(
-        "plan", "plan mode: nothing is changed until you approve a plan", "[off]", values=lambda: (("off", ""),)
+        "plan", "plan mode: nothing is changed until you approve a plan", "[off]", values=lambda: (("off", "leave it"),)
     ),
     CommandEntry("todos", "show the plan", aliases=("todo",)),
     CommandEntry("diff", "show the changes of the session", aliases=("changes",)),

@@ -94,6 +94,8 @@ export function showUndo(session) {
       }
     };
     const go = button("Undo", { kind: "danger", disabled: true, on: undo });
+    const only = points.length === 1;
+    if (only) choose(points[0]);
     return [
       h(
         "fieldset",
@@ -103,7 +105,7 @@ export function showUndo(session) {
           h(
             "label",
             { class: "option" },
-            h("input", { type: "radio", name: "undo-point", value: String(point.id), on: { change: () => choose(point) } }),
+            h("input", { type: "radio", name: "undo-point", value: String(point.id), checked: only, on: { change: () => choose(point) } }),
             h(
               "span",
               {},

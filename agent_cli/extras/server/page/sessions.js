@@ -211,7 +211,7 @@ export class SessionList {
     const sorted = [...this.shown.values()].sort(order);
     const focused = document.activeElement?.closest?.(".row")?.dataset.id;
     const parts = [];
-    const columns = this.sessions.columns.map(({ title, states }) => [states.at(-1), title, states]);
+    const columns = this.sessions.columns.map(({ title, states }) => [states[0], title, states]);
     for (const [state, title, states] of this.board ? columns : GROUPS) {
       const group = sorted.filter((session) => states.includes(session.state));
       if (!group.length && !this.board) continue;
