@@ -75,7 +75,7 @@ _WRITES = r">|\b(?:sed +-i|mv|cp|rm|mkdir|touch|git|patch|tee|pip|npm)\b"
 _ASKS_TO_RUN = rf"(?im){_BEGINS}(?:run|execute|commit)\b(?! nothing|\()"
 _NUMBER = r"(?:sum|total|average|mean|percentage|count)\b(?! (?:function|method|variable|field|column|class)|\()"
 _ASKS_FOR_A_NUMBER = (
-    rf"(?im)\bhow (?:many|much)\b|\b(?:what|which) number\b|{_BEGINS}(?:calculate|count)\b(?!\()"
+    rf"(?im)\bhow (?:many|much)\b|\b(?:what|which) number\b|{_BEGINS}(?:calculate|coun(?:t|ting))\b(?!\()"
     r"|\b(?:what|which)\b[^.?!\n]*\b(?:largest|longest)\b"
     rf"|\b(?:what(?: is|['\u2019]s| are)|give|tell|answer)\b[^.?!\n]*\b(?:an?|the) (?:\w+ ){{0,3}}?{_NUMBER}"
 )
