@@ -2,8 +2,9 @@
 
 Its first argument says how it behaves: good, units (counts UTF-16 units, else characters), outside (a rename changes
 a file beside the workspace), files (a rename renames a file, too), stale (a rename fits an older text), whole (a rename
-replaces whole texts), early (the first answers are empty, then it indexes), busy (it never ends indexing), deaf (it
-answers no question), dead (it ends at a question), refuses. It writes each method to the pipe `log` beside it.
+replaces whole texts), early (the first answers are empty, then it indexes), part (the first answer is about the open
+documents only), busy (it never ends indexing), deaf (it answers no question), dead (it ends at a question), refuses.
+It writes each method to the pipe `log` beside it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def units(text: str) -> int:
 
 def texts() -> dict[str, str]:
     on_disk = {path.as_uri(): path.read_text() for path in sorted(ROOT.rglob("*.go"))}
+    if MODE == "part" and questions == 1:
+        on_disk = {uri: text for uri, text in on_disk.items() if uri in documents}
     return on_disk | {uri: text for uri, text in documents.items() if uri in on_disk}
 
 

@@ -86,6 +86,11 @@ def test_a_rename_by_a_real_server_leaves_homonyms_alone(python: SymbolBench) ->
     assert "pkg/core.py:4: def read_it(path):" in again, "the server was told of its own change"
 
 
+def test_uses_are_complete_when_a_server_has_not_found_all_files_yet(go: Callable[[str], SymbolBench]) -> None:
+    uses = go("part").call("References", file_path="b.go", line=3, symbol="load").splitlines()
+    assert uses[0] == "3 places:" and [line.partition(":")[0] for line in uses[1:]] == ["a.go", "a.go", "b.go"]
+
+
 def test_a_symbol_that_is_not_in_the_line_is_looked_for(go: Callable[[str], SymbolBench]) -> None:
     bench = go("good")
     ask = {"file_path": "a.go", "symbol": "load"}
@@ -98,7 +103,7 @@ def test_a_symbol_that_is_not_in_the_line_is_looked_for(go: Callable[[str], Symb
     assert "must be one name" in bench.refused("RenameSymbol", line=3, new_name="a b", **ask)
 
 
-@pytest.mark.parametrize("mode", ["good", "units", "whole", "early"])
+@pytest.mark.parametrize("mode", ["good", "units", "whole", "early", "part"])
 def test_a_rename_by_servers_that_count_and_answer_otherwise(go: Callable[[str], SymbolBench], mode: str) -> None:
     bench = go(mode)
     done = bench.call("RenameSymbol", file_path="b.go", line=3, symbol="load", new_name="fetch")

@@ -168,6 +168,9 @@ _MAX_BUSY_TOKENS = 2_000
 _RETRY_CODES = (-32801, -32802)
 # For so long after its start, an empty answer may only mean that the server has not begun to index the project.
 SETTLE_SECONDS = 2.0
+# Some servers answer from the files that they have found so far, without a word about it: an answer over all files is
+# believed once a second one after this time is the same.
+CONFIRM_SECONDS = 1.0
 # Files whose changes a server learns of before a question.
 _MAX_WATCHED_FILES = 20_000
 _CAPABILITIES = {
@@ -196,11 +199,22 @@ class ServerQuestion(Value):
 
     capability: under which the server says that it answers such questions.
     params: without the document.
+    over_all_files: the answer has to be complete.
     """
 
     method: str
     capability: str
     params: dict[str, Any]
+    over_all_files: bool = False
+
+
+def _sorted(answer: Any) -> str:
+    """Return an answer as a text that does not depend on the order of its lists."""
+    if isinstance(answer, list):
+        return f"[{', '.join(sorted(map(_sorted, answer)))}]"
+    if isinstance(answer, dict):
+        return f"{{{', '.join(sorted(f'{key}: {_sorted(value)}' for key, value in answer.items()))}}}"
+    return repr(answer)
 
 
 class NoAnswerError(CheckFailedError):
@@ -228,6 +242,8 @@ class LanguageServer(Source):
         self._published: dict[str, tuple[int | None, list[Any]]] = {}
         self._busy: set[str] = set()
         self._last_message = 0.0
+        # It has given the same answer over all files twice since its start.
+        self._knows_all_files = False
         # When files of the project were last changed, as far as the server was told.
         self._watched: dict[Path, int] = {}
 
@@ -274,13 +290,18 @@ class LanguageServer(Source):
             until, late = monotonic() + TIMEOUT_SECONDS, NoAnswerError("is still indexing the project")
             # A server says soon after its start that it indexes.
             self._await(lambda: bool(self._busy) or self._age >= QUIET_SECONDS, until)
+            before = None
             while True:
                 self._await(lambda: not self._busy, until, late)
                 answer = self._request(asked.method, params, until - monotonic())
+                wait = QUIET_SECONDS
                 if not self._busy and answer not in _RETRY_CODES and (answer or self._age > SETTLE_SECONDS):
-                    return answer
-                moment = monotonic() + QUIET_SECONDS
-                self._await(lambda: bool(self._busy) or monotonic() >= moment, until + QUIET_SECONDS)  # noqa: B023
+                    if not asked.over_all_files or self._knows_all_files or before == _sorted(answer):
+                        self._knows_all_files = self._knows_all_files or asked.over_all_files
+                        return answer
+                    before, wait = _sorted(answer), CONFIRM_SECONDS
+                moment = monotonic() + wait
+                self._await(lambda: bool(self._busy) or monotonic() >= moment, until + wait, late)  # noqa: B023
 
     @property
     def _age(self) -> float:
@@ -340,6 +361,7 @@ class LanguageServer(Source):
 
     def _end(self, *, graceful: bool = False) -> None:
         connection, self._connection = self._connection, None
+        self._knows_all_files = False
         state: tuple[Any, ...] = (
             self._answers, self._versions, self._texts, self._published, self._busy, self._watched
         )  # fmt: skip

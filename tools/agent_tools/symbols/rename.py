@@ -155,7 +155,8 @@ def _ask(args: RenameSymbolArgs, ctx: ToolContext) -> RenameArgs:
         raise ToolError("new_name must be one name, without spaces.")
 
     def question(position: dict[str, int]) -> ServerQuestion:
-        return ServerQuestion("textDocument/rename", "renameProvider", {"position": position, "newName": new})
+        params = {"position": position, "newName": new}
+        return ServerQuestion("textDocument/rename", "renameProvider", params, over_all_files=True)
 
     answer = queries.ask_about_symbol(path, args.line, args.symbol, question, ctx)
     by_file = places.edits_by_file(answer.result)

@@ -159,7 +159,7 @@ symbols of the same name, strings and comments, which a search would find. Comes
 
     def question(self, position: dict[str, int]) -> ServerQuestion:
         params = {"position": position, "context": {"includeDeclaration": True}}
-        return ServerQuestion("textDocument/references", "referencesProvider", params)
+        return ServerQuestion("textDocument/references", "referencesProvider", params, over_all_files=True)
 
 
 def _listed(title: str, lines: list[str], what: str, ctx: ToolContext, notes: list[str] | None = None) -> ToolResult:
