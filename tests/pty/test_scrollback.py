@@ -68,3 +68,18 @@ def test_a_thousand_lines_are_all_there_once(work: Path, resizes: bool) -> None:
     joined = re.sub(r"\s+(?!<\d)", " ", "\n".join(line.strip() for line in history))
     torn = [n for n in range(LINES) if not re.search(rf"<{n:04}> [^<]*</{n:04}>", joined)]
     assert torn == []
+
+
+def test_nothing_of_the_input_stays_when_the_session_ends_while_the_window_changes(work: Path) -> None:
+    """The rules above and below the input wrap in the narrow window, before anything is drawn for it."""
+    model = script(work / "s.toml", [{"text": "Hello."}])
+    with Tmux(["--model", model], work) as tmux:
+        tmux.wait("/help lists")
+        tmux.type("go")
+        tmux.keys("Enter")
+        tmux.wait("✓")
+        tmux.wait("asks before changes")
+        tmux.resize(30, 20)
+        tmux.keys("C-d")
+        tmux.wait("agent --resume")
+        assert "──" not in "\n".join(tmux.history())

@@ -1,8 +1,9 @@
 """The screen below prompt-toolkit: an inline application whose every frame is one write.
 
-Private parts of prompt-toolkit are used only in this file: `_redraw`, `_on_resize`, `_handle_exception`,
-`_is_running`, `_running_in_terminal`, the output's `_cursor_visible`, the renderer's `_last_screen`, `_cursor_pos` and
-`_bracketed_paste_enabled`, and the copy of its state with which a frame that was not written is forgotten.
+Private parts of prompt-toolkit are used, and the renderer's `erase` is replaced, only in this file: `_redraw`,
+`_on_resize`, `_handle_exception`, `_is_running`, `_running_in_terminal`, the output's `_cursor_visible`, the renderer's
+`_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`, and the copy of its state with which a frame that was not
+written is forgotten.
 
 The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
 answer; keys never wait. A late answer is ignored, but never mistaken for keys.
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.data_structures import Size
+from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
@@ -175,6 +176,8 @@ class InlineApp(Application[None]):
         self.frame_number = 0
         self.screen = output
         super().__init__(full_screen=False, erase_when_done=True, output=output, input=reader, **more)
+        self._erase_drawn = self.renderer.erase
+        self.renderer.erase = self._erase  # type: ignore[method-assign]
 
     @property
     def ttimeoutlen(self) -> float:
@@ -293,13 +296,9 @@ class InlineApp(Application[None]):
         """Erase the live region as the terminal shows it after a resize, and draw it for the new size."""
         if self.away or self.settling:
             return
-        before = self._drawn
 
         def paint() -> None:
-            size = self.screen.get_size()
-            up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
-            self.screen.write_raw("\r")
-            self.screen.cursor_up(min(up, size.rows - 1))
+            self._go_to_first_row()
             self.screen.erase_down()
             self.screen.reset_attributes()
             self.screen.enable_autowrap()
@@ -307,6 +306,20 @@ class InlineApp(Application[None]):
             super(InlineApp, self)._redraw()
 
         self._write_frame(paint)
+
+    def _erase(self, leave_alternate_screen: bool = True) -> None:
+        """Erase the live region, also before it is drawn for a new size: at the end, before an editor, or in a stop."""
+        if self.screen.get_size() != self._drawn:
+            self._go_to_first_row()
+            self.renderer._cursor_pos = Point(x=0, y=0)
+        self._erase_drawn(leave_alternate_screen)
+
+    def _go_to_first_row(self) -> None:
+        """Move the cursor to the beginning of the live region, as the terminal shows it now."""
+        size, before = self.screen.get_size(), self._drawn
+        up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
+        self.screen.write_raw("\r")
+        self.screen.cursor_up(min(up, size.rows - 1))
 
     def _handle_exception(self, loop: Any, context: dict[str, Any]) -> None:
         """End the application on an error in a callback; the caller of `run` reports it."""
