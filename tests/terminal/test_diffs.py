@@ -46,7 +46,9 @@ def test_every_file_of_a_change_is_shown() -> None:
 
 
 def test_what_was_approved_is_not_shown_again_but_what_came_of_it_is() -> None:
-    assert shown(ONE, ONE) == shown(TWO, TWO) == ""
+    # Its row has the counts.
+    assert shown(ONE, ONE) == "tool: Edit: +1 -1\n"
+    assert shown(TWO, TWO) == "tool: Edit: +2 -1\n"
     formatted = Diff("a.py", "@@ -1 +1 @@\n-a\n+B", 1, 1)
     assert "+B" in shown(ONE, formatted)
     assert "+B" in shown(TWO, TWO.replace(files=(formatted, TWO.files[1])))

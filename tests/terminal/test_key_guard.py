@@ -154,6 +154,7 @@ def test_a_key_that_came_too_soon_goes_by_itself_and_enter_does_not_take_another
         stage.now += 5
         stage.press("\r")
         stage.until(lambda: "Nothing is answered" in stage.live.hint)
+        stage.rest()
         assert not found
         stage.answer("\r")
         stage.until(lambda: found == [decision("approve")])

@@ -288,9 +288,9 @@ class EventRenderer:
             display = None
         # A change that the user has just approved is not shown again, unless the result differs from it.
         approved = call.question.preview if isinstance(call.question, ApprovalRequested) else None
-        found = short_result(display, words=self._out.words) or _line_counts(display, _title(call))
-        brief = self._annotate_result(call, found)
         named = self._has_line(call)
+        found = short_result(display, words=self._out.words)
+        brief = self._annotate_result(call, found or (_line_counts(display, _title(call)) if named else ""))
         if display is None and error and named:
             brief = _first_line(error)
         if named and not call.started and brief:
