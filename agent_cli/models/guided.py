@@ -268,8 +268,9 @@ class _Turn:
 
     @property
     def repeated(self) -> set[str]:
-        """The tools that were called twice in the same way since the last change."""
-        made = [(each.call.name, each.call.arguments) for each in self._since]
+        """The tools that were called twice in the same way since the last change, by a tool or a command."""
+        writes = [number for number, each in enumerate(self._since) if re.search(_WRITES, each.command)]
+        made = [(each.call.name, each.call.arguments) for each in self._since[writes[-1] + 1 if writes else 0 :]]
         return {call[0] for number, call in enumerate(made) if call in made[:number]}
 
     @property

@@ -91,6 +91,10 @@ def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int]
         (after("Change x in a.py, then commit it.", READ, EDIT, GREP, RUN), [ANSWER]),
         (after("In a.py, set x to 3.", GREP), LOOKS),
         (after("Run the tests.", READ), EVERY),
+        (
+            after("Run them, and repair it.", READ, RUN, ("Bash", {"command": "sed -i s/x/y/ a.py"}), RUN),
+            [*EVERY, ANSWER],
+        ),
         (after("Fix it.", READ, EDIT), EVERY),
         (after("Fix it.", READ, EDIT, READ), EVERY),
         (after("Fix it.", READ, EDIT, RUN), [*EVERY, ANSWER]),

@@ -16,7 +16,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -301,13 +301,13 @@ def changing(path: Path) -> Iterator[None]:
     impossible, as on some network file systems, or where the lock is held for long, goes on without. Raises OSError.
     """
     private_folder(path.parent)
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):
-            acquire(descriptor)
+    with ExitStack() as held:
+        with suppress(PermissionError):
+            descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, descriptor)
+            with suppress(OSError):
+                acquire(descriptor)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
