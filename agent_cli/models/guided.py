@@ -210,7 +210,7 @@ def possible_steps(request: Request) -> list[str]:
     if may_end and (turn.has_changed(seen) or len(turn.repeated) > 1):
         return [ANSWER]
     if turn.is_rejected:
-        names = _only(names, _changes)
+        names = _only(names, turn.mends)
     elif turn.has_changed(seen):
         names = _without(names, _changes)
     elif turn.looks_only and seen:
@@ -279,6 +279,11 @@ class _Turn:
         changes = [each for each in self.done if _changes(each.call.name)]
         return bool(not self._since and self._change and len(changes) <= _MAX_REJECTED) and self._is_wrong
 
+    def mends(self, name: str) -> bool:
+        """Return True if a tool can mend the last change: what was written whole is written again."""
+        whole = self._change is not None and tool_traits(self._change.call.name).replaces_file
+        return _changes(name) and (not whole or bool(tool_traits(name).replaces_file))
+
     @property
     def _is_wrong(self) -> bool:
         return self._change is not None and _REJECTED in self._change.text
@@ -306,8 +311,12 @@ class _Turn:
 
     @property
     def _lacks_run(self) -> bool:
-        """True if a command is wanted, to calculate or for itself, and none was run since the last change."""
-        ran = any(_runs(each.call.name) for each in self._since)
+        """True if a command is wanted, to calculate or for itself, and none has ended since the last change.
+
+        One that fails does not calculate anything.
+        """
+        calculates = self._asks(_ASKS_FOR_A_NUMBER)
+        ran = any(_runs(each.call.name) and not (calculates and re.search(_FAILED, each.text)) for each in self._since)
         return not ran and (self._asks(_ASKS_TO_RUN) or self._asks(_ASKS_FOR_A_NUMBER))
 
     @property

@@ -109,6 +109,7 @@ def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int]
         (after("What number does it return?", READ), EVERY),
         (after("How many lines has it?", READ), EVERY),
         (after("How many lines has it?", READ, RUN), [*EVERY, ANSWER]),
+        (after("How many lines has it?", READ, FAILS), EVERY),
         (after("How many lines has it?", READ, GREP, READ, GREP), ["Bash"]),
         ((*after("Fix it.", READ), AssistantMessage((Text("Done."),)), UserMessage("And b.py?")), EVERY),
         ((*after("What?", READ), UserMessage("<reminder>\nGo on.\n</reminder>")), [*EVERY, ANSWER]),

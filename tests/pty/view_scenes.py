@@ -44,6 +44,21 @@ for line in sys.stdin:
 """
 
 
+def _calls(room: Room) -> Iterator[Drawn]:
+    """A list of calls without durations, which would move its columns."""
+    (room.project / "titles.py").write_text(CODE)
+    calls = [call("Read", file_path="titles.py"), call("Grep", pattern="slug"), call("Reed", file_path="titles.py")]
+    replies = [{"text": "I look.", "calls": calls}, {"text": "Done: runs of spaces are one dash now."}]
+    with room.program("--model", room.model(replies), "--", "Repair the titles.") as screen:
+        at_rest(screen, "Done: runs of spaces", "\n✓ ")
+        screen.type("\x0f")
+        screen.wait("Transcript")
+        screen.rest()
+        screen.type("\x1b[D")
+        screen.wait("✗")
+        yield screen
+
+
 def _cost(room: Room) -> Iterator[Drawn]:
     usages = [{"input": 9_200, "cache_read": 6_000, "output": 410, "cost": 0.031},
               {"input": 18_400, "cache_read": 14_000, "output": 1_250, "cost": 0.058},
@@ -128,7 +143,7 @@ VIEW_SCENES = (
     Scene("view_cost_bars", _cost),
     Scene("view_mcp", _mcp),
     Scene("view_resume", _sessions, (), ("What is wrong",)),
-    Scene("view_calls_list", pressed_scene(view_scene("\x0f", "Transcript"), ("\x1b[D", "✗"))),
+    Scene("view_calls_list", _calls),
     Scene("hunk", _hunk, (), ("Apply hunk 1 of 2", '"-".join'), (YES, NO)),
     Scene(
         "several",

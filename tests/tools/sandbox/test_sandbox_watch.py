@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.fs import own_files
+from agent_tools.fs import own_files, safe_files
 from agent_tools.sandbox import appeared, watch
 from agent_tools.sandbox.conditions import ChangingSettingsError, Wrapped
 from agent_tools.sandbox.inotify import Inotify
@@ -509,7 +509,7 @@ def test_a_stopped_process_that_holds_the_lock_delays_only_for_a_time(
 ) -> None:
     import fcntl
 
-    monkeypatch.setattr(own_files, "_LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(safe_files, "_LOCK_SECONDS", 0.05)
     (state / "sandbox").mkdir(parents=True)
     with open(state / "sandbox/lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
