@@ -95,7 +95,7 @@ def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolCont
             if isinstance(expanded, ExpandedPrompt):
                 return expanded.replace(below=(*expanded.below, *more))
             return "\n\n".join([expanded, *more])
-    return template.with_files(text, ctx) if "@" in text else text
+    return template.with_files(text, ctx) if "@" in text or ctx.small_model else text
 
 
 def split_call(text: str) -> tuple[str, str]:

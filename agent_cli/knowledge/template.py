@@ -6,6 +6,8 @@ working directory, or else to the folder where the session started, which is the
 
 A file elsewhere (`@~/path`) counts if the user types it, if a command or skill of the user's own names it, or if a rule
 allows its reading. A prompt of -p or of another program may contain somebody else's text.
+
+A small model gets the files that a prompt names without the @, too: it often changes a file before it reads it.
 """
 
 from __future__ import annotations
@@ -30,9 +32,12 @@ with lazy_imports():
 MAX_FILE_CHARS = 30_000
 MAX_TOTAL_CHARS = 90_000
 MAX_FILE_BYTES = 10_000_000
+# For a small model, whose window is small.
+_MAX_SMALL_CHARS = 8_000
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 # Compiled on first use: most prompts mention no files.
 _MENTION = r"(?<![\w@`])@(?:\"([^\"\n]+)\"|([^\s`'\"<>|*]+))"
+_NAMED_FILE = r"(?<![\w@/.~-])[\w-][\w./-]*\.\w{1,8}(?![\w/])"
 _PUNCTUATION = ".,;:!?)]}"
 _FILE_LIKE = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
@@ -50,10 +55,11 @@ def mentioned_files(prompt: str, ctx: ToolContext, own: str = "", *, elsewhere: 
 
     What a block shows of a file counts as read once a message contains it: `ToolContext.mark_mentions_read`.
     """
-    left = MAX_TOTAL_CHARS
+    left = _MAX_SMALL_CHARS if ctx.small_model else MAX_TOTAL_CHARS
     seen: set[str] = set()
     named = set(_mentions(own))
-    for mention in _mentions(prompt):
+    by_name = re.findall(_NAMED_FILE, prompt) if ctx.small_model and not elsewhere else ()
+    for mention in (*_mentions(prompt), *by_name):
         name, lines = _resolve_mention(mention, ctx, named=mention in named)
         if elsewhere and name and _resolve_mention(mention, ctx)[0]:
             continue

@@ -206,7 +206,7 @@ def possible_steps(request: Request) -> list[str]:
     if not seen:
         names = _without(names, _edits)
     names = _without(names, lambda name: name in turn.repeated)
-    may_end = bool(turn.done) and request.tool_choice != "required" and turn.may_end
+    may_end = bool(turn.done or turn.has_files) and request.tool_choice != "required" and turn.may_end
     if may_end and (turn.has_changed(seen) or len(turn.repeated) > 1):
         return [ANSWER]
     if turn.is_rejected:
@@ -243,7 +243,7 @@ def _checks(name: str) -> bool:
 class _Turn:
     """What the user asked for in the current turn, and what was done.
 
-    tools: those of the session. done: the calls, in their order.
+    tools: those of the session. done: the calls, in their order. has_files: the text of a file came with the request.
     """
 
     def __init__(self, messages: Sequence[Message], tools: Iterable[ToolSpec]) -> None:
@@ -252,7 +252,9 @@ class _Turn:
         results = {m.call_id: m for m in messages[start:] if isinstance(m, ToolMessage)}
         calls = [call for m in messages[start:] if isinstance(m, AssistantMessage) for call in m.calls]
         first = messages[start] if messages else None
-        self._asked = first.text if isinstance(first, UserMessage) else ""
+        text = first.text if isinstance(first, UserMessage) else ""
+        self._asked = _request(text)
+        self.has_files = re.search(_FILE_IN_MESSAGE, text) is not None
         self.done = [_Done(call, results.get(call.id)) for call in calls]
         # What came after the last change that succeeded, and that change.
         changed = [i for i, each in enumerate(self.done) if _changes(each.call.name) and each.succeeded]
@@ -355,7 +357,7 @@ def seen_files(messages: Sequence[Message]) -> list[str]:
     The lines that a search shows are enough, but not of a file that the user names: it has to be read.
     """
     calls = {call.id: call for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
-    asked = "\n".join(m.text for m in messages if isinstance(m, UserMessage) and is_user_message(m))
+    asked = "\n".join(_request(m.text) for m in messages if isinstance(m, UserMessage) and is_user_message(m))
     found: list[str] = []
     for message in messages:
         if isinstance(message, UserMessage):
@@ -371,6 +373,11 @@ def seen_files(messages: Sequence[Message]) -> list[str]:
             hits = [name or str(call.arguments.get("path", "")) for name in re.findall(_PLACE, message.text)]
             found += [name for name in hits if name and not _names(asked, name)]
     return list(dict.fromkeys(filter(None, found)))
+
+
+def _request(text: str) -> str:
+    """Return a message without the files that came with it."""
+    return re.sub(r'(?ms)^<file path="[^"\n]+"[^>\n]*>\n.*?^</file>$', "", text)
 
 
 def _names(asked: str, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""What small models do in place of a call: describe it, or answer about a file that they have not looked at."""
+"""Small models: what their first message has, and what they do in place of a call, such as to describe it."""
 
 from __future__ import annotations
 
@@ -46,27 +46,21 @@ def test_a_described_call_is_asked_for_once(work: Path) -> None:
     assert len(last) == 2
 
 
-def test_a_file_that_the_request_names_is_to_be_looked_at(work: Path) -> None:
+def test_a_file_that_the_request_names_comes_with_it(work: Path) -> None:
     (work / "stock.py").write_text("print(156)\n")
-    replies = [Reply(text="It is 120."), Reply(calls=(Call("Read", {"file_path": "stock.py"}),)), Reply(text="156.")]
-    last, stderr = run(work, replies, "What does `stock.py` print?")
-    assert "You have not looked at stock.py" in last[1] and "without looking at stock.py" in stderr
-    assert "print(156)" in last[2]
-
-
-def test_a_specification_is_to_be_looked_at_after_other_calls_too(work: Path) -> None:
     (work / "SPEC.md").write_text("It prints 1.")
-    write = Call("Write", {"file_path": "a.py", "content": "print(2)\n"})
-    replies = [Reply(calls=(write,)), Reply(text="Done."), Reply(calls=(Call("Bash", {"command": "cat SPEC.md"}),))]
-    last, _ = run(work, [*replies, Reply(text="Done.")], "Make a.py as SPEC.md says")
-    assert "You have not looked at SPEC.md" in last[2] and len(last) == 4
-
-
-@pytest.mark.parametrize("words", ["What is version 1.2?", "Explain none.py", "Is README.md good? Say yes."])
-def test_it_is_asked_once_and_only_about_files_that_are_there(work: Path, words: str) -> None:
-    (work / "README.md").write_text("x")
-    replies = [Reply(text="Yes.")] * (2 if "README" in words else 1)
-    run(work, replies, words)
+    (work / ".env").write_text("KEY=secret\n")
+    (work.parent / "other.py").write_text("elsewhere\n")
+    words = "Does `stock.py` do what SPEC.md says, not v1.2, none.py, .env, ../other.py or stock.py?"
+    (sent,), _ = run(work, [Reply(text="No.")], words)
+    assert sent.count('<file path="stock.py">\nprint(156)\n</file>') == 1
+    assert sent.count('<file path="SPEC.md">\nIt prints 1.\n</file>') == 1
+    assert sent.count("<file path=") == 2
+    edit = Call("Edit", {"file_path": "stock.py", "old_string": "156", "new_string": "1"})
+    run(work, [Reply(calls=(edit,)), Reply(text="Done.")], "Make stock.py print 1")
+    assert (work / "stock.py").read_text() == "print(1)\n"
+    (sent,), _ = run(work, [Reply(text="Yes.")], "Does `stock.py` print 1?", profile="default")
+    assert "<file" not in sent
 
 
 def test_a_call_before_an_imagined_result_is_made_and_the_rest_left_out(work: Path) -> None:

@@ -49,6 +49,8 @@ REJECTED = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "("})
 
 
 FAILS = ("Bash", {"command": "pytest -x"})
+# With words that ask for something where the user writes them.
+A_FILE = '\n\n<file path="a.py">\n# Set it, run it. How many?\nx = 1\n</file>'
 # Results by the argument of their call.
 RESULTS = {
     "(": "done\n[diagnostics: 1 new problem in a.py since this edit:]",
@@ -91,6 +93,9 @@ def after(asked: str, *calls: tuple[str, dict[str, Any]], failed: frozenset[int]
         (after("Change x in a.py, then commit it.", READ, EDIT, GREP, RUN), [ANSWER]),
         (after("In a.py, set x to 3.", GREP), LOOKS),
         (after("Run the tests.", READ), EVERY),
+        (after(f"What is x?{A_FILE}"), [*EVERY, ANSWER]),
+        (after(f"Fix it.{A_FILE}"), EVERY),
+        (after(f"What is x?{A_FILE}", READ, READ, GREP, GREP), [ANSWER]),
         (
             after("Run them, and repair it.", READ, RUN, ("Bash", {"command": "sed -i s/x/y/ a.py"}), RUN),
             [*EVERY, ANSWER],

@@ -12,8 +12,7 @@ model, a limited number of times; then the turn ends with a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent_cli.kernel.engine.progress import goal_of, is_question
@@ -21,9 +20,8 @@ from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.events import Event, HookFinished, HookStarted, Noted, Warned
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage
 from agent_cli.kernel.results import Check
-from agent_tools.base import Steps, ToolError
+from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
-from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.requirements import find_bash
 from agent_tools.shell.state import ShellState, command_env
@@ -53,7 +51,6 @@ UNCHANGED = (
     "plainly that you could not.\n</reminder>"
 )
 UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with a tool call, then answer.\n</reminder>"
-UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
 _MAX_ANNOUNCEMENT_CHARS = 400
 # How many times a turn is continued after a failed edit: a model may fail forever.
 _MAX_FAILED_EDIT_NUDGES = 2
@@ -145,25 +142,6 @@ def failed_edit(turn: Turn) -> str:
     return last.name if changes else ""
 
 
-def named_files(request: str) -> Iterator[str]:
-    """Yield the words of a request that may be file names: those with a dot inside, without quotes."""
-    for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
-        yield found[0]
-
-
-def unread_file(turn: Turn) -> str:
-    """Return the first file that the request names, but no call of the turn has shown or named; "" for none."""
-    context = turn.deps.context
-    for name in named_files(goal_of(turn.history)):
-        if any(name in action.summary for action in turn.actions):
-            continue
-        with suppress(ToolError, OSError):
-            path = context.workspace.resolve(name)
-            if path.is_file() and not read_state.is_known(path, context):
-                return name
-    return ""
-
-
 def after_repetition(turn: Turn) -> Generator[Event, None, str]:
     """Ask for another answer after one that repeated the same text; the second time, end the turn."""
     if turn.nudges.get("looped"):
@@ -208,8 +186,6 @@ def _remind_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event
     elif tool := failed_edit(turn):
         turn.nudges["failed_edit"] = turn.nudges.get("failed_edit", 0) + 1
         problem, more = f"ended after a failed {tool}; asking it to try again", UNCHANGED.format(tool=tool)
-    elif path := unread_file(turn):
-        problem, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
     elif not turn.actions and writes_command(answer.text, goal_of(turn.history)):
         problem, more = "wrote a command but did not run it; asking for it", UNRUN
     else:
