@@ -418,10 +418,11 @@ def test_what_is_too_large_to_copy_is_named_where_it_is(
 @pytest.mark.usefixtures("other_file_system")
 @pytest.mark.parametrize("name", [".mcp.json", ".vscode/settings.json"])
 def test_what_is_still_being_written_loses_nothing(repository: SandboxTester, name: str) -> None:
-    # A new folder could be moved away before there is a file in it.
-    (repository.root / name).parent.mkdir(exist_ok=True)
+    # A new folder appears with its file: it could be moved away before there is one in it.
+    folder = Path(name).parent
+    begin = f"mkdir x; exec 5> x/{Path(name).name}; mv x {folder}" if folder.name else f"exec 5> {name}"
     with Running(repository) as running:
-        running(f"exec 5> {name}; echo first >&5")
+        running(f"{begin}; echo first >&5")
         assert soon(lambda: not (repository.root / name).exists())
         running("echo second >&5; exec 5>&-")
     (found,) = running.wrapped.moved()
