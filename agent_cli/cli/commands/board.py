@@ -42,7 +42,7 @@ app = typer.Typer(add_completion=False)
 # Seconds between looks at the server; and in which a key is not meant for a question that has just appeared.
 _LOOK_SECONDS, _GUARD_SECONDS = 1.0, 0.6
 _NAME = "terminal"
-# What the thread is told besides actions.
+# Messages to the thread besides actions.
 _LOOK, _END = True, False
 _MARKS = {"waiting": ("●", "ask"), "running": ("●", "accent"), "failed": ("✗", "bad"), "done": ("✓", "good")}
 _STEPS = {"completed": "✓", "in_progress": "▸"}

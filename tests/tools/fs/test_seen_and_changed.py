@@ -127,7 +127,7 @@ def test_did_it_change_since(place: tuple[Bench, Callable[..., str]], look: str,
 @pytest.mark.parametrize("tool", ["Edit", "MultiEdit"])
 @pytest.mark.parametrize("look", ["Grep", "grep"])
 def test_did_it_change_since_a_search_showed_it(place: tuple[Bench, Callable[..., str]], look: str, tool: str) -> None:
-    """A search keeps no text of the whole file, so only that it changed is told."""
+    """A search keeps no text of the whole file, so the model learns only that it changed."""
     bench, run = place
     LOOKS[look][0](bench, run)
     path, by = bench.root / "a.txt", {"grep": "Bash"}.get(look, look)

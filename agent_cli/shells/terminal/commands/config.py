@@ -124,7 +124,7 @@ def _by_topic(layers: Layers) -> list[Row]:
 
 
 def _brief(value: Any) -> str:
-    """Return a value as it stands in a row."""
+    """Return a value as a row shows it."""
     return truncate_cells(_shown(value), _MAX_VALUE_CELLS)
 
 

@@ -154,7 +154,7 @@ class Dialog(Value):
     reported: an event of the turn reports the answer, so the panel does not.
     told: returns the line to write for an answer, if it is not the usual one; "" for none.
     guard: seconds without a line before a line counts as an answer, in the plain front end.
-    grave: an answer may destroy something, or let it leave the sandbox. Whoever builds a question says it; about calls,
+    grave: an answer may destroy something, or let it leave the sandbox. The caller sets it; about calls,
         `is_grave` does. A letter then counts only once the question was seen.
     whole: the body is written above the question in any case.
     quiet: if possible, nothing of it stays on the screen.

@@ -257,7 +257,7 @@ def _read_review(asked: QuestionAsked, words: str) -> UserDecision:
 def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "", *, grave: bool) -> Dialog:
     """Return a yes-or-no dialog for a command of the user's, or before the session starts.
 
-    grave: as in `Dialog`; whoever asks has to say it.
+    grave: as in `Dialog`; every caller has to set it.
     """
     choices = (
         Choice("y", "Yes", GiveAnswer(True), YES, "yes"),

@@ -52,7 +52,7 @@ class ViewItem(Value):
     mark, style: a symbol before it and its colour.
     section: the heading that it stands under.
     detail: draws more about it, for a number of columns. live: it changes while it is looked at.
-    key: what it is called in a view that changes. value: what it stands for.
+    key: what it is called in a view that changes. value: the object that it shows.
     """
 
     label: str
@@ -123,7 +123,7 @@ class View(Value):
 class Chosen(Value):
     """The key of an action, for an item.
 
-    text: the line that was typed. opened: the detail of the item was shown. value: what the item stands for.
+    text: the line that was typed. opened: the detail of the item was shown. value: that of the item.
     """
 
     key: str
