@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 
@@ -35,13 +36,18 @@ class SlowLine:
         near, self._far = socket.socketpair()
         self.user = near.detach()
         self._over = threading.Event()
-        self._pass_on(self._read_program, lambda data: self._far.sendall(data), speed.bytes_per_second)
-        self._pass_on(lambda: self._far.recv(4096), lambda data: _write_all(terminal, data), 0.0)
+        os.set_blocking(terminal, False)
+        reader, _ = self._pass_on(self._read_program, lambda data: self._far.sendall(data), speed.bytes_per_second)
+        _, writer = self._pass_on(lambda: self._far.recv(4096), self._write_program, 0.0)
+        self._users_of_the_terminal = (reader, writer)
 
     def close(self) -> None:
         """Hang up: the program's terminal is gone."""
         self._over.set()
         self._far.shutdown(socket.SHUT_RDWR)
+        # Else one of them could use the number of the terminal for the next file that gets it.
+        for thread in self._users_of_the_terminal:
+            thread.join()
         os.close(self._terminal)
 
     def _read_program(self) -> bytes:
@@ -51,7 +57,16 @@ class SlowLine:
                 return os.read(self._terminal, size)
         return b""
 
-    def _pass_on(self, read: Callable[[], bytes], write: Callable[[bytes], object], rate: float) -> None:
+    def _write_program(self, data: bytes) -> None:
+        while data and not self._over.is_set():
+            if select.select([], [self._terminal], [], 0.1)[1]:
+                with suppress(BlockingIOError):
+                    data = data[os.write(self._terminal, data) :]
+
+    def _pass_on(
+        self, read: Callable[[], bytes], write: Callable[[bytes], object], rate: float
+    ) -> tuple[threading.Thread, threading.Thread]:
+        """Return the threads that read and write."""
         way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
 
         def take() -> None:
@@ -76,10 +91,7 @@ class SlowLine:
                 except OSError:
                     break
 
-        for work in (take, give):
-            threading.Thread(target=work, daemon=True).start()
-
-
-def _write_all(number: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(number, data) :]
+        reader, writer = (threading.Thread(target=work, daemon=True) for work in (take, give))
+        reader.start()
+        writer.start()
+        return reader, writer
