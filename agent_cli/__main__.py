@@ -34,7 +34,7 @@ from agent_tools.lazy import lazy_imports  # noqa: E402
 
 with lazy_imports():
     from agent_cli import cli, console
-    from agent_cli.cli import app, option_parser, run
+    from agent_cli.cli import app, option_parser, run, staged_run
     from agent_cli.kernel import redact, run_environment
     from agent_cli.kernel.session import store
     from agent_tools import text as agent_tools_text
@@ -133,9 +133,19 @@ def guarded(argv: list[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+    except run_environment.StagedSessionError as error:
+        return _in_stage(error.folder, argv, debug)
     except Exception as error:  # noqa: BLE001 - the last resort: no traceback reaches a user without --debug
         gone = isinstance(error, FileNotFoundError) and not _has_working_directory()
         return _report_error(run_environment.UsageError(_GONE) if gone else error, debug)
+
+
+def _in_stage(folder: os.PathLike[str], argv: list[str], debug: bool) -> int:
+    """Run a command line in the stage of its session; return the exit code."""
+    try:
+        return staged_run.run_in_stage(folder, argv)
+    except Exception as error:  # noqa: BLE001 - as in `guarded`
+        return _report_error(error, debug)
 
 
 def _has_working_directory() -> bool:

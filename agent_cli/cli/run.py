@@ -53,6 +53,7 @@ with lazy_imports():
         hints,  # only for mistakes
         patch_run,  # only with --patch
         questions,  # only for mistakes
+        staged_run,  # only with --stage
     )
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
@@ -82,6 +83,8 @@ def start(options: RunOptions, typed: list[str]) -> int:
         _warn_command_typo(options, typed)
     if (options.report or options.patch) and not options.print:
         raise UsageError(f"{'--report' if options.report else '--patch'} is for runs without a terminal: add -p.")
+    if options.stage and find_environment(os.environ).stage is None:
+        return staged_run.run_staged(options, _dispatch)
     if options.patch is not None:
         return patch_run.run_in_copy(options, _dispatch)
     if options.worktree is not None or (options.resume is not None and not options.print and not hosted):
@@ -107,13 +110,29 @@ def run_repl(options: RunOptions) -> int:
     run_env, config = find_environment(os.environ), session_config(options)
     layers = read_settings(config, run_env)
     if not is_drawable(layers.settings(), os.environ, plain=options.plain):
-        return _run_repl(options, config, run_env, layers, drawn=False)
-    # What is typed before the application reads is shown there.
-    with line_input.terminal_echo(on=False):
-        return _run_repl(options, config, run_env, layers, drawn=True)
+        code, ended = _run_repl(options, config, run_env, layers, drawn=False)
+    else:
+        # What is typed before the application reads is shown there.
+        with line_input.terminal_echo(on=False):
+            code, ended = _run_repl(options, config, run_env, layers, drawn=True)
+    return _change_stage(options, ended.agent) if ended.changes_stage else code
 
 
-def _run_repl(options: RunOptions, config: Config, run_env: RunEnvironment, layers: Layers, *, drawn: bool) -> int:
+def _change_stage(options: RunOptions, agent: Session) -> int:
+    """Go on with a session in a stage, or outside it if this is one; return the exit code."""
+    saved = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).path(agent.session_id).exists()
+    if agent.run_env.stage is not None:
+        agent.run_env.stage.request("leave", session=agent.session_id if saved else "-")
+        return 0
+    resumed = agent.session_id if saved else None
+    return staged_run.run_staged(
+        options.replace(stage=True, resume=resumed, continue_=False, prompt=(), session_id=None), _dispatch
+    )
+
+
+def _run_repl(
+    options: RunOptions, config: Config, run_env: RunEnvironment, layers: Layers, *, drawn: bool
+) -> tuple[int, repl.Repl]:
     front_end = app_session.AppRepl if drawn else repl.Repl
     screen = repl.LineScreen(
         layers.settings(), run_env.home, plain=options.plain, verbose=options.verbose, worktree=options.worktree or ""
@@ -134,7 +153,7 @@ def _run_repl(options: RunOptions, config: Config, run_env: RunEnvironment, laye
             layers, chosen = startup.connect_model(dialogs, config, layers, run_env, problem)
             config = config.replace(model=chosen or config.model)
     try:
-        return session.run(" ".join(options.prompt))
+        return session.run(" ".join(options.prompt)), session
     finally:
         session.agent.close("prompt_input_exit")
 

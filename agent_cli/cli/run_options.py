@@ -74,6 +74,10 @@ class RunOptions(Value):
         _flag("-w --worktree", SESSION, "Work in a separate git worktree, on the branch agent/NAME.",
               metavar="[NAME]"),
     ] = None  # fmt: skip
+    stage: Annotated[
+        bool,
+        _flag("--stage", SESSION, "Work in a copy of the project, and ask once for all changes."),
+    ] = False
     fork_session: Annotated[
         bool, _flag("--fork-session", SESSION, "With -c or -r: continue in a copy with a new ID.")
     ] = False

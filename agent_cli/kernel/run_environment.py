@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import ChangingSettingsError
 from agent_tools.sandbox.steady import read_steadily
+
+if TYPE_CHECKING:
+    from agent_cli.stage.protocol import StageClient
 
 T = TypeVar("T")
 
@@ -25,12 +28,22 @@ class RunEnvironment(Value):
     root: the workspace that contains it.
     home: the home folder; None if there is none.
     env: the environment variables.
+    stage: the connection to the process outside, if this is one in a stage.
     """
 
     cwd: Path
     root: Path
     home: Path | None
     env: Mapping[str, str]
+    stage: StageClient | None = None
+
+
+class StagedSessionError(UsageError):
+    """The session works in a stage, so only a process in that can open it. folder: of its copy."""
+
+    def __init__(self, folder: Path, session_id: str) -> None:
+        super().__init__(f"This session works in a copy of the project: continue it with agent --resume {session_id}")
+        self.folder = folder
 
 
 def read_project(root: Path, read: Callable[[], T]) -> T:

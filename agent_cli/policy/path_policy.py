@@ -27,7 +27,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import parse_host_pattern
 from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
-from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX, STAGED
 
 with lazy_imports():
     from agent_tools.fs import protected_names
@@ -195,6 +195,8 @@ def secret_name(name: str) -> bool:
     return hidden.fullmatch(folded) is not None and shown.fullmatch(folded) is None
 
 
+# What a call does besides what its other effects say.
+_CALL_REASONS = {OUTSIDE_SANDBOX: f"runs {OUTSIDE_SANDBOX}", STAGED: "brings the changes of a staged turn"}
 _PASSWORD = rb"(?i)https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*="
 
 
@@ -385,7 +387,7 @@ def _default_verdict(workspace: Workspace, effect: Effect, tool: str) -> Verdict
         if tool_traits(tool).types_input:
             reason = "types into a program, which may do anything with the input"
         else:
-            reason = f"runs {OUTSIDE_SANDBOX}" if target == OUTSIDE_SANDBOX else "calls another program's tool"
+            reason = _CALL_REASONS.get(target, "calls another program's tool")
         return Verdict(target, Level.ASK, reason)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")

@@ -277,10 +277,13 @@ def _from_message(story: CheckpointHistory, messages: int) -> list[int]:
 
 
 class UndoManager:
-    """Undo and redo in one session."""
+    """Undo and redo in one session.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    restored: is called with the paths that an undo or redo has restored.
+    """
+
+    def __init__(self, store: Store, restored: Callable[[Sequence[str]], object] = lambda paths: None) -> None:
+        self.store, self._restored = store, restored
 
     def story(self) -> CheckpointHistory:
         return read_history(self.store.manifest.read())
@@ -395,6 +398,7 @@ class UndoManager:
             now = utc_stamp()
             if len(failed) < len(items):
                 store.manifest.add(Undone(kind, turns, (before,), (after,), of, now, part))
+        self._restored([path for path in paths if path not in failed])
         return failed
 
     def diffs(self, turns: Iterable[int]) -> list[Diff]:

@@ -105,6 +105,8 @@ class Tool(ABC, Generic[A]):
     parallel_safe: ClassVar[bool] = False
     # Needs this conversation (its user, plan or model), so it is not served to other programs over MCP.
     of_conversation: ClassVar[bool] = False
+    # Called by the program itself; models are not offered it.
+    of_program: ClassVar[bool] = False
     # A tool of an MCP server.
     of_server: ClassVar[bool] = False
     # Finds or calls tools of MCP servers that are not offered by themselves.
@@ -157,6 +159,8 @@ class Tool(ABC, Generic[A]):
     editable_in_line: ClassVar[bool] = False
     # The user may accept only some parts of the change; has the arguments of the edit tools.
     in_parts: ClassVar[bool] = False
+    # So it may here, by their numbers in the preview: the argument `leave_out`.
+    numbered_parts: ClassVar[bool] = False
 
     # Permission rules.
     # Kind of the text in parentheses: a path glob, a command, a host, or the target of the effect; "": none is allowed.
@@ -226,6 +230,17 @@ class Tool(ABC, Generic[A]):
         """Return what would happen, for the approval prompt: a diff, or None where the summary is enough.
 
         Raises ToolError if the call is bound to fail; the user is then not asked.
+        """
+        return None
+
+    def facts(self, args: A, ctx: ToolContext) -> tuple[str, ...]:
+        """Return facts for the approval prompt besides the preview, a line each."""
+        return ()
+
+    def refused(self, args: A, reason: str, ctx: ToolContext) -> ToolResult | None:
+        """Return the result of a call that the user refused, if it is another than that of all tools.
+
+        reason: the user's words; "" for none.
         """
         return None
 

@@ -46,6 +46,7 @@ ROWS = (
     "symbols.tools:Definition",
     "symbols.tools:References",
     "symbols.rename:RenameSymbol",
+    "apply_changes:ApplyChanges",
 )
 TRAITS = frozenset(Tool.__annotations__) - {"Args"}
 # Methods that need no class where it does not override them.

@@ -263,9 +263,10 @@ class Suspend(Value, tag="Suspend"):
 
 
 class Finish(Value, tag="Finish"):
-    """The call completes the turn with this return value."""
+    """The call completes the turn with this return value. checked: the checks at the end of a turn have run."""
 
-    value: Any
+    value: Any = None
+    checked: bool = False
 
 
 class ToolResult(Value, tag="ToolResult"):

@@ -452,6 +452,9 @@ class EditorSession(Dialogs):
     def measure_context(self) -> None:
         self._updates.show_usage()
 
+    def change_stage(self) -> None:
+        raise UsageError("An editor's session cannot be staged: start `agent --stage` in a terminal.")
+
     def start_new_session(self) -> None:
         raise UsageError(_THREADS)
 

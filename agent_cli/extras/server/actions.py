@@ -65,6 +65,8 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         raise RequestRefusedError(404, "project", why)
     folder = _folder_in(project.folder, body.folder)
     check_mode_allowed(hub, body.mode or "")
+    if body.stage and body.worktree:
+        raise RequestRefusedError(400, "stage", "A session works in a stage or in a worktree, not in both.")
     budget = {"max_cost": body.budget.cost, "max_rounds": body.budget.rounds, "max_seconds": body.budget.seconds}
     config = Config(
         model=body.model or None,
@@ -87,7 +89,16 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         raise RequestRefusedError(409, "settings", str(error)) from None
     title = first_words(body.prompt)
     spec = TaskSpec(
-        session_id, str(cwd), str(root), str(project.folder), title, utc_stamp(), user, config, body.worktree
+        session_id,
+        str(cwd),
+        str(root),
+        str(project.folder),
+        title,
+        utc_stamp(),
+        user,
+        config,
+        body.worktree,
+        body.stage,
     )
     first = new_entry("message", user, body.prompt, data=_with(body.uploads))
     try:

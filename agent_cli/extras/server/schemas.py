@@ -52,6 +52,7 @@ class StartBody(JsonBody):
 
     project: its ID, its name, or the path of its folder.
     folder: inside the project; by default the project itself.
+    stage: work in a copy, and ask once for all changes at the end of a turn.
     """
 
     prompt: PromptText
@@ -61,6 +62,7 @@ class StartBody(JsonBody):
     mode: Annotated[str, Field(json_schema_extra={"enum": list(MODES)})] | None = None
     name: ShortText | None = None
     worktree: bool = False
+    stage: bool = False
     budget: TaskBudget = TaskBudget()
     uploads: Uploads = []
 

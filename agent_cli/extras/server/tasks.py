@@ -34,7 +34,7 @@ class TaskSpec(Value, tag="ServerTask"):
     project: folder whose settings it was started with.
     title: first words of its prompt.
     user: name of the token that started it.
-    worktree: it has its own worktree.
+    worktree: it has its own worktree. stage: its turns are staged.
     """
 
     session_id: str
@@ -46,6 +46,7 @@ class TaskSpec(Value, tag="ServerTask"):
     user: str
     config: Config = Config()
     worktree: bool = False
+    stage: bool = False
 
 
 def _config_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -212,6 +213,10 @@ class ServerTask:
             return False
         self._lock = fd
         return True
+
+    def release(self) -> None:
+        """Unlock the task, for another worker."""
+        os.close(self._lock)
 
     def is_running(self) -> bool:
         """Return True if a worker has the task."""

@@ -45,7 +45,10 @@ from agent_cli.extras.server.proposal import propose_for_session
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
 from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
+from agent_cli.kernel.engine.types import ChangeObserver
+from agent_cli.kernel.run_environment import RunEnvironment, StagedSessionError
 from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
+from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
 from agent_cli.kernel.runtime.pending import project_store
 from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
 from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
@@ -55,6 +58,9 @@ from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
 from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
+from agent_cli.stage.copy import StageCopy
+from agent_cli.stage.places import stage_of, stages_folder
+from agent_cli.stage.run import new_stage, open_stage, run_in_copy
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular, write_atomic
 from agent_tools.record import to_json
@@ -427,6 +433,30 @@ def make_worktree(folder: str, name: str) -> int:
     return 0
 
 
+def _run(task: ServerTask) -> int:
+    """Carry out a task, in a stage if it has one or is to have one; return the exit code. Raises UsageError."""
+    run_env = find_environment(os.environ, task.spec.cwd)
+    if run_env.stage is not None:
+        return TaskWorker(task, os.environ).run()
+    if task.spec.stage:
+        known = stage_of(stages_folder(state_folder(run_env.env), run_env.root), task.session_id)
+        use = read_settings(task.spec.config, run_env).trust.git_use
+        return _run_in(open_stage(known) if known is not None else new_stage(run_env, use)[0], task, run_env)
+    try:
+        return TaskWorker(task, os.environ).run()
+    except StagedSessionError as error:
+        return _run_in(open_stage(error.folder), task, run_env)
+
+
+def _run_in(copy: StageCopy, task: ServerTask, run_env: RunEnvironment) -> int:
+    def watch(session: str) -> ChangeObserver:
+        return checkpoint_keeper(run_env, read_settings(Config(), run_env).settings(), session)
+
+    task.release()
+    command = [sys.executable, "-P", "-m", "agent_cli.extras.server.worker", str(task.folder)]
+    return run_in_copy(copy, command, run_env, watch).code
+
+
 def main(folder: str) -> int:
     """Carry out the task in a folder; return the exit code."""
     # Ctrl-C in the terminal of the server must not end the worker.
@@ -438,7 +468,7 @@ def main(folder: str) -> int:
         return 0
     try:
         task.fail("")
-        return TaskWorker(task, os.environ).run()
+        return _run(task)
     except UsageError as error:
         print_notice(str(error))
         task.fail(str(error))

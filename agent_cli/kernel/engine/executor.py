@@ -355,14 +355,17 @@ class CallBatch:
                     self._approvals.preapproved[call.id] = item.effects, answer.user
                 return None
             if isinstance(answer, Reject) and not isinstance(item, CallError):
-                nested, last = self.turn.deps.depth > 0, len(self.waiting) == 1
-                text = rejection_text(answer, requests[call.id].always, nested=nested)
+                turn, by_person = self.turn, answer.by == "person"
+                nested, last = turn.deps.depth > 0, len(self.waiting) == 1
+                if own := item.tool.refused(item.args, answer.reason, turn.deps.context) if by_person else None:
+                    self.finish = own.finish or self.finish
+                text = own.text if own else rejection_text(answer, requests[call.id].always, nested=nested)
                 note = (f" {CONTINUE}" if answer.by == "default" else "") + self._approvals.note(call)
-                yield from refuse(self.turn, item, text, note, by=answer.by, last=last)
+                yield from refuse(turn, item, text, note, by=answer.by, last=last)
                 self.waiting.pop(0)
-                if answer.by == "person" and answer.reason and self.turn.deps.attended:
+                if by_person and answer.reason and turn.deps.attended:
                     # What the user wants instead may make these calls wrong.
-                    self.turn.skip_rest = AFTER_REFUSAL
+                    turn.skip_rest = AFTER_REFUSAL
                     yield from self._skip_rest()
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, CallError):
@@ -478,7 +481,8 @@ class CallBatch:
         )
         if isinstance(result, str):
             return BatchOutcome(cancelled=True) if result == "cancelled" else BatchOutcome(suspended=result)
-        self.finish = result.finish or self.finish
+        # What the user said about the call is for the model to act on.
+        self.finish = (None if self._comments(item.call.id) else result.finish) or self.finish
         return None
 
     def _resume_suspended(self) -> Generator[Event, None, BatchOutcome | None]:

@@ -221,6 +221,11 @@ def _rounds(turn: Turn) -> Run:
             yield from turn.add(UserMessage(more))
         elif turn.was_cut:
             return LimitReached(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
+        elif (call := turn.deps.at_end(turn)) is not None:
+            yield from turn.add(AssistantMessage((call,)))
+            ended = yield from _run_calls(turn, (call,))
+            if over := (yield from _result_after_calls(turn, answer, ended)):
+                return over
         else:
             return _complete(turn, answer, _answer_in_text(turn, answer))
 
@@ -260,7 +265,7 @@ def _result_after_calls(
         return _complete(turn, answer, reason="stopped_by_hook")
     if ended.finish is None:
         return None
-    if more := (yield from _run_end_checks(turn, answer)):
+    if not ended.finish.checked and (more := (yield from _run_end_checks(turn, answer))):
         yield from turn.add(UserMessage(more))
         return None
     return _complete(turn, answer, ended.finish)

@@ -331,10 +331,11 @@ def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
 def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
     """Return the approval question with a preview. Raises ToolError if the call is bound to fail."""
     policy, cwd = turn.deps.policy, str(turn.deps.context.workspace.cwd)
-    found = policy.facts(item.tool.name, item.effects, item.decision)
+    # The program's own calls are no commands, and their files are those of a copy.
+    found = policy.facts(item.tool.name, () if item.tool.of_program else item.effects, item.decision)
     facts = found.lines
     undo = tuple(turn.deps.watch.facts(item.effects, cwd)) if policy.answered else ()
-    facts += undo
+    facts += (*undo, *item.tool.facts(item.args, turn.deps.context))
     policy.note_asked(item.effects)
     # If a rule asks, or an allowed call is asked about for another reason, one more allow rule would not help.
     helps = not item.decision.rule and item.decision.by != "hook"

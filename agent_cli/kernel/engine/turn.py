@@ -173,6 +173,7 @@ class TurnDeps(Value):
     above: histories of the enclosing turns, the user's own first.
     workflows: by the name used in a prompt's `flow`; called with the turn and the stored state or None.
     environment: how things stand for the model; None if nobody tells it.
+    at_end: returns a call with which an answer in text ends the turn; None for none.
     """
 
     client: ModelClient
@@ -207,6 +208,7 @@ class TurnDeps(Value):
     above: tuple[Sequence[Message], ...] = ()
     workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
     environment: Environment | None = None
+    at_end: Callable[[Turn], ToolCall | None] = staticmethod(lambda turn: None)
 
     def nested(self, **changes: Any) -> TurnDeps:
         """Return the dependencies of a sub-agent, with a context and a policy of its own. changes: other fields."""

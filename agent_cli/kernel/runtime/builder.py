@@ -105,6 +105,7 @@ with lazy_imports():
         transcripts,  # only with hooks or a host
     )
     from agent_cli.policy import git_use
+    from agent_cli.stage import session as staged  # only in a stage
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_STARTED = "Interrupted: the program ended before this finished. It had not begun."
@@ -136,6 +137,8 @@ def build_session(
         exported = telemetry.telemetry_wanted(env, layers.managed.env)
         run_env = run_env.replace(env=telemetry.without_telemetry(env)) if exported is not None else run_env
     check_mode(settings.permissions.mode, run_env.env, layers.managed)
+    if run_env.stage is not None:
+        settings = staged.settings_in_stage(settings)
     if config.agent:
         settings = with_agent(config, run_env, layers, settings, embedded)
     build = SessionBuild(opened, run_env, layers, settings, warn, embedded, attended=attended)
@@ -180,6 +183,8 @@ class SessionBuild:
         self.transcript: SessionTranscript | None = None
         self.ids: MessageIds | None = None
         self.telemetry: SessionTelemetry | None = None
+        stage = run_env.stage
+        self.staged = staged.StagedSession(stage, lambda: self.policy) if stage is not None else None
 
     def choose_model(self) -> None:
         """Choose the model; of a session that is copied, name its files as they are called here."""
@@ -208,7 +213,7 @@ class SessionBuild:
         workspace = make_workspace(run_env, settings, self.added.readable_folders())
         self.context, self.policy = make_context(
             workspace, settings, layers, run_env, answered=self.answered, small_model=self.small,
-            extensions=self.added.offered(),
+            extensions=self.added.offered(), staged=self.staged.state if self.staged is not None else None,
             input_modalities=input_modalities(self.chosen.info, settings, self.chosen.window),
             restricted=self.config.restricted,
         )  # fmt: skip
@@ -240,6 +245,9 @@ class SessionBuild:
             answer = structured_output.StructuredOutput(_schema(self.config))
             self.requested, self.tools = [*self.requested, answer], [*self.offered, answer]
             self.guards.append(structured_output.answer_guard)
+        if self.staged is not None:
+            self.staged.require_sandbox(self.context)
+            self.tools = [*self.tools, staged.APPLY]
         self.table = ToolTable(self.tools, self.embedded.tool_aliases)
         self.memory = _load_memory(self.config, self.run_env, self.layers, self.settings, self.context, self.warn)
 
@@ -350,7 +358,7 @@ class SessionBuild:
             attended=self.attended,
             save_rule=rule_saver(self.config, run_env, layers) if self.answered else None,
             report=lambda error: write_crash_report(error, run_env.env),
-            watch=checkpoint_keeper(run_env, settings, self.header.session_id),
+            watch=self.staged or checkpoint_keeper(run_env, settings, self.header.session_id),
             hooks=HookRegistry(
                 layers.active_hooks(settings), self.embedded.hooks,
                 lambda: hooks.SessionSurroundings(
@@ -362,6 +370,9 @@ class SessionBuild:
             workflows=WORKFLOWS,
             environment=self.environment,
         )  # fmt: skip
+        if self.staged is not None:
+            self.staged.join(self.header.session_id)
+            self.deps = self.deps.replace(at_end=self.staged.at_end)
 
         self._continue_history()
 
@@ -373,7 +384,8 @@ class SessionBuild:
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
         saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
         self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
-        searched = tool_specs([tool for tool in self.tools if tool not in self.requested], self.context)
+        rest = [tool for tool in self.tools if tool not in self.requested and not tool.of_program]
+        searched = tool_specs(rest, self.context)
         self.options = self.options.replace(saved=saved, searched=searched)
         self.record = session_recorder(
             self.log, self.transcript, self.ids, self.debug_log, self.embedded.record, self.telemetry

@@ -128,7 +128,16 @@ def store_config(run_env: RunEnvironment, settings: Settings, session: str) -> S
 
 def undo_manager(run_env: RunEnvironment, settings: Settings, session: str) -> UndoManager:
     """Return the undo manager of a session of the project. Raises UsageError if the store cannot be opened."""
+    stage = run_env.stage
+
+    def bring(paths: Sequence[str]) -> None:
+        """Undo in the project what was undone in its copy."""
+        if stage is not None:
+            stage.request("bring", paths=list(paths))
+
+    if stage is not None:
+        stage.request("follow")
     try:
-        return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(run_env, settings, session)))
+        return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(run_env, settings, session)), bring)
     except git_store.StoreError as error:
         raise UsageError(f"There are no snapshots for undo: {error}.") from None

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli.kernel.events import ApprovalRequested
 from agent_tools.base import ToolError
-from agent_tools.edit.diff import changed_ranges, parse_hunks, unified
+from agent_tools.edit.diff import changed_ranges, diff_parts, parse_hunks, unified
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -32,6 +32,7 @@ class Hunk(Value):
     old: the lines that it replaces.
     new: the lines that replace them.
     patch: its text in the diff.
+    number: among all of a call whose parts are chosen by number; -1 for another.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Hunk(Value):
     old: tuple[str, ...]
     new: tuple[str, ...]
     patch: str
+    number: int = -1
 
     @property
     def diff(self) -> Diff:
@@ -50,6 +52,9 @@ class Hunk(Value):
 def hunks_of(tool: str, preview: Display | None, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> list[Hunk]:
     """Return the hunks of a proposed change if there are several and each can be applied separately; else none."""
     diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
+    if traits_of(tool).numbered_parts:
+        named = [(diff.path, patch) for diff in diffs for patch in diff_parts(diff)]
+        return [Hunk(path, 0, (), (), patch, n) for n, (path, patch) in enumerate(named)] if len(named) > 1 else []
     if not traits_of(tool).in_parts or any(diff.created for diff in diffs):
         return []
     found: list[Hunk] = []
@@ -81,7 +86,12 @@ def take_hunks(
     selected: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace
 ) -> tuple[dict[str, Any], str]:
     """Return the arguments of a call that makes some of its hunks, and what the model reads about the selection."""
-    return _arguments_for(selected, arguments, workspace), _describe_selection(selected, every)
+    taken = {hunk.number for hunk in selected}
+    if every[0].number >= 0:
+        made = {**arguments, "leave_out": [hunk.number for hunk in every if hunk.number not in taken]}
+    else:
+        made = _arguments_for(selected, arguments, workspace)
+    return made, _describe_selection(selected, every)
 
 
 def _describe_selection(selected: Sequence[Hunk], every: Sequence[Hunk]) -> str:

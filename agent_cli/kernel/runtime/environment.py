@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ with lazy_imports():
         git_inspection,
         git_use,
     )
+    from agent_cli.stage import protocol  # only in a stage
     from agent_tools.process import guarded_git
 
 
@@ -59,7 +61,9 @@ def find_environment(env: Mapping[str, str], folder: str | os.PathLike[str] | No
         raise UsageError(f"{folder} is not a folder.")
     home = home_folder(env)
     own_files.share_in(state_folder(env) / "sandbox")
-    return RunEnvironment(cwd, workspace_root(cwd, home), home, env)
+    in_stage = "AGENT_STAGE" in os.environ or protocol.__name__ in sys.modules
+    stage = protocol.current_stage() if in_stage else None
+    return RunEnvironment(cwd, workspace_root(cwd, home), home, env, stage)
 
 
 def read_settings(config: Config, run_env: RunEnvironment, mistakes: list[str] | None = None) -> Layers:

@@ -17,10 +17,10 @@ from agent_cli.kernel.engine.conversation import Listener
 from agent_cli.kernel.engine.types import SessionOrigin
 from agent_cli.kernel.events import Event, Rewound, SessionNamed
 from agent_cli.kernel.messages import new_uuid
-from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.run_environment import RunEnvironment, StagedSessionError, UsageError
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, is_deleted, remove_session
+from agent_cli.kernel.session.store import SessionStore, is_deleted, remove_session, state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.models.resolve import ResolvedModel
 from agent_tools.base import Tool
@@ -41,6 +41,7 @@ with lazy_imports():
         search,  # only to resume a named session
     )
     from agent_cli.kernel.session.transcripts import entries  # only to resume at an earlier message
+    from agent_cli.stage import places  # only where a turn was staged
 
 # Seconds to wait for another process that has the session open, which may be about to end.
 LOCK_WAIT_SECONDS = 5.0
@@ -84,6 +85,13 @@ def model_name(config: Config, settings: Settings, restored: Restored | None) ->
     return restored.model or settings.model
 
 
+def _require_stage(state: Path, store: SessionStore, session_id: str) -> None:
+    """Raise StagedSessionError if a session works in a stage."""
+    folder = state / "stages" / store.folder.name
+    if os.path.isdir(folder) and (found := places.stage_of(folder, session_id)) is not None:  # noqa: PTH112
+        raise StagedSessionError(found, session_id)
+
+
 def read_session(
     config: Config,
     settings: Settings,
@@ -122,6 +130,8 @@ def read_session(
                 raise
             return None, _cut(config, foreign, foreign.uuids)
         store, session_id = SessionStore.at(path.parent), path.stem
+        if run_env is not None and run_env.stage is None and not config.fork:
+            _require_stage(state_folder(run_env.env), store, session_id)
         if settings.save_sessions and not config.fork:
             log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire(patience)

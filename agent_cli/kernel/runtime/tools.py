@@ -32,6 +32,7 @@ from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import ShellState
 
 if TYPE_CHECKING:
+    from agent_tools.apply_changes import StagedTurn
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.temporary import TemporaryMount
     from agent_tools.tool_search import OwnTools
@@ -57,10 +58,12 @@ def make_context(
     extensions: OfferedExtensions = OfferedExtensions(),  # noqa: B008 - frozen
     input_modalities: frozenset[MediaKind] = frozenset(),
     restricted: bool = False,
+    staged: StagedTurn | None = None,
 ) -> tuple[ToolContext, Policy]:
     """Return the context of a conversation's tools, and the policy for their calls.
 
-    answered: somebody can answer a question, now or later. restricted: see `Policy`. The rest: see `ToolContext`.
+    answered: somebody can answer a question, now or later. restricted: see `Policy`.
+    staged: its turns are staged. The rest: see `ToolContext`.
     """
     sandbox, shell = make_confinement(workspace, settings, run_env), ShellState()
     if sandbox is not None:
@@ -79,7 +82,7 @@ def make_context(
         settings=known,
         require_read_first=require_read_first,
         small_model=small_model,
-        supplied=[shell] if sandbox is None else [sandbox, shell],
+        supplied=[state for state in (sandbox, shell, staged) if state is not None],
         readable=policy.readable,
         reads_outside=policy.may_mention,
         run_conditions=policy.run_conditions,
@@ -265,7 +268,8 @@ def choose_tools(
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
         wanted |= known.keys() - _not_for(model, denied, asking=asking, small=small)
-    chosen = [t for t in known.values() if t.name in wanted - denied and is_available(t, context)]
+    wanted -= denied | {tool.name for tool in BUILTIN if tool.of_program}
+    chosen = [t for t in known.values() if t.name in wanted and is_available(t, context)]
     if restored is None or restored.rebuilt:
         return chosen
     # Fixed with the first request; but a session that began unattended may be resumed by its user.

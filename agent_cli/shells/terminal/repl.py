@@ -161,6 +161,8 @@ class Repl(Dialogs):
         self.config, self.run_env, self.layers = config, run_env, layers
         self._screen, self._console, self._first = screen, screen.console, first
         self._hinted = False
+        # The user leaves for a stage, or leaves this one.
+        self.changes_stage = False
         # A message that would continue the work; "" if nothing is left.
         self.proposal = ""
         # What was decided about calls whose turn has not come, by call and what was shown of it.
@@ -518,8 +520,14 @@ class Repl(Dialogs):
         # Slow work starts after the prompt is shown.
         self.agent.start_background_work(START_DELAY_SECONDS)
 
+    def change_stage(self) -> None:
+        self.changes_stage = True
+        raise ExitRequestedError
+
     def _farewell(self) -> None:
         self._titles.close()
+        if self.changes_stage:
+            return
         for line in farewell(self.agent, self._screen.worktree):
             self.say(line)
 

@@ -128,6 +128,9 @@ class SessionControl(Protocol):
     def measure_context(self) -> None:
         """Measure the context again."""
 
+    def change_stage(self) -> None:
+        """Go on in a stage, or outside it if this is one. Raises ExitRequestedError."""
+
     def start_new_session(self) -> None:
         """Start a new session with the same configuration."""
 

@@ -10,11 +10,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Hashable
 from itertools import pairwise
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
 from agent_tools.text import CUT_END, MAX_LINE_CHARS, counted, cut_around, cut_line, numbered_line
+
+if TYPE_CHECKING:
+    from agent_tools.results import Diff
 
 # A line, or its hash.
 Line = TypeVar("Line", bound=Hashable)
@@ -66,6 +69,13 @@ def parse_hunks(patch: str) -> list[ParsedHunk]:
             body.append(line)
     finish()
     return found
+
+
+def diff_parts(diff: Diff) -> list[str]:
+    """Return the patches of the parts of a change that make sense separately: its hunks, or all of it."""
+    if diff.created or diff.deleted or not HUNK_HEADER.match(diff.patch):
+        return [diff.patch]
+    return ["\n".join((hunk.header, *hunk.lines)) for hunk in parse_hunks(diff.patch)]
 
 
 def unified(old: str, new: str, width: int = MAX_LINE_CHARS) -> tuple[str, int, int]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
 OUTSIDE_SANDBOX = "outside the sandbox"
+# And of a call that brings the changes of a staged turn into the project.
+STAGED = "staged changes"
 Caches = Literal["session", "shared", "off"]
 
 

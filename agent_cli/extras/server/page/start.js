@@ -70,7 +70,7 @@ export function startTask(sessions, started) {
       field.area.focus();
       return;
     }
-    const { cost, minutes, rounds, worktree: separate, ...words } = Object.fromEntries(new FormData(form));
+    const { cost, minutes, rounds, worktree: separate, stage, ...words } = Object.fromEntries(new FormData(form));
     const limits = { cost: Number(cost), seconds: Math.round(Number(minutes) * 60), rounds: Math.round(Number(rounds)) };
     const given = Object.entries(words).filter(([, text]) => text.trim());
     go.disabled = true;
@@ -81,6 +81,7 @@ export function startTask(sessions, started) {
         prompt: field.text,
         ...(field.uploads.length && { uploads: field.uploads }),
         worktree: Boolean(separate),
+        stage: Boolean(stage),
         budget: Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit > 0)),
       });
       remember(LAST, project.value);

@@ -1,0 +1,58 @@
+"""Run with `--stage`: in a copy of the project, from another process that brings its changes into the project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agent_cli import Config, UsageError, find_environment, read_settings
+from agent_cli.cli.run_flags import to_flags
+from agent_cli.cli.run_options import RunOptions, session_config
+from agent_cli.console import print_notice
+from agent_cli.kernel.engine.types import ChangeObserver
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
+from agent_cli.stage.copy import StageCopy
+from agent_cli.stage.run import Ended, new_stage, open_stage, run_in_copy
+
+_PROGRAM = (sys.executable, "-P", "-m", "agent_cli")
+
+
+def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
+    """Run in a new stage; return the exit code. Raises UsageError.
+
+    go_on: runs outside the stage if the user leaves it.
+    """
+    for name, value in (("--worktree", options.worktree), ("--patch", options.patch), ("--add-dir", options.add_dir)):
+        if value:
+            raise UsageError(f"--stage works in a copy of this project alone: leave out {name}.")
+    run_env = find_environment(os.environ)
+    layers = read_settings(session_config(options), run_env)
+    copy, notes = new_stage(run_env, layers.trust.git_use)
+    for line in notes:
+        print_notice(line)
+    if options.print and options.on_ask == "deny":
+        options = options.replace(on_ask="suspend")
+    flags = to_flags(options.replace(cd=None, prompt=()))
+    ended = _run(copy, [*flags, *(["--", *options.prompt] if options.prompt else [])], run_env)
+    if ended.left:
+        resumed = ended.left if ended.left != "-" else None
+        return go_on(options.replace(stage=False, resume=resumed, continue_=False, prompt=()))
+    return ended.code
+
+
+def run_in_stage(folder: os.PathLike[str], argv: Sequence[str]) -> int:
+    """Run a command line in the stage of a session; return the exit code. Raises UsageError."""
+    return _run(open_stage(Path(folder)), argv, find_environment(os.environ)).code
+
+
+def _run(copy: StageCopy, argv: Sequence[str], run_env: RunEnvironment) -> Ended:
+    def watch(session: str) -> ChangeObserver:
+        return checkpoint_keeper(run_env, read_settings(Config(), run_env).settings(), session)
+
+    ended = run_in_copy(copy, [*_PROGRAM, *argv], run_env, watch)
+    if ended.notice:
+        print_notice(ended.notice)
+    return ended

@@ -1,0 +1,252 @@
+"""What a copy changed, and its way back into the project.
+
+A file that the project has changed as well is merged in three ways; if both changed the same lines, or it is no text,
+the project keeps its own. Nothing of the user's is overwritten that they have not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from agent_cli.stage.copy import MAX_KEPT_BYTES, StageCopy
+from agent_cli.stage.tree import Entry, copy_entry, look, read_file
+from agent_tools.edit.diff import diff_parts, parse_hunks, unified
+from agent_tools.fs import files
+from agent_tools.fs.encoding import decode_text, split_lines
+from agent_tools.process.guarded_git import find_git, isolated_git
+from agent_tools.results import Diff, ToolError
+
+_MAX_FILE_BYTES = 1 << 30
+
+
+class StagedChange(NamedTuple):
+    """A path that the copy changed.
+
+    before, after: what lies there in the copy's base, and in the copy. old, new: its text; None for none, or no text.
+    diff: as it is shown. parts: the number of parts that can be taken separately.
+    other: what the user did to it meanwhile: "" for nothing, "merged" for changes elsewhere in the file, "conflict".
+    """
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+    old: bytes | None
+    new: bytes | None
+    diff: Diff
+    parts: int
+    other: Literal["", "merged", "conflict"]
+
+
+class Applied(NamedTuple):
+    """What came into the project. kept: what the user changed in the same place. failed: with reasons."""
+
+    done: tuple[str, ...]
+    merged: tuple[str, ...]
+    kept: tuple[str, ...]
+    left_out: tuple[str, ...]
+    failed: Mapping[str, str]
+
+
+def staged_changes(copy: StageCopy) -> list[StagedChange]:
+    """Return what the copy changed and the project lacks, a folder before what is in it. Raises StageError, OSError."""
+    found = []
+    same = []
+    for path in copy.changed():
+        change = _change(copy, path)
+        if change is None:
+            same.append(path)
+        else:
+            found.append(change)
+    if same:
+        copy.record(same)
+    return found
+
+
+def _change(copy: StageCopy, path: str) -> StagedChange | None:
+    """Return the change of a path; None if the project has it already."""
+    known = copy.base.get(path)
+    before, after, real = known and known.copy, look(copy.tree, path), look(copy.root, path)
+    theirs = real != (known and known.real)
+    new = _content(copy.tree, path, after)
+    if real is not None and after is not None and _alike(real, after) and new == _content(copy.root, path, real):
+        return None
+    if real is None and after is None:
+        return None
+    old = copy.content_then(path)
+    if old is None and not theirs:
+        old = _content(copy.root, path, real)
+    diff = _diff(path, before, after, old, new)
+    parts = len(diff_parts(diff))
+    other: Literal["", "merged", "conflict"] = ""
+    if theirs:
+        other = "merged" if _merged(copy, path, old, new, real, after) is not None else "conflict"
+    return StagedChange(path, before, after, old, new, diff, parts, other)
+
+
+def _alike(one: Entry, other: Entry) -> bool:
+    return (one.kind, one.mode, one.target) == (other.kind, other.mode, other.target)
+
+
+def _content(root: Path, path: str, entry: Entry | None) -> bytes | None:
+    if entry is None or entry.kind != "file":
+        return None
+    return read_file(root, path, _MAX_FILE_BYTES)
+
+
+def _text(data: bytes | None) -> str | None:
+    if data is None or len(data) > MAX_KEPT_BYTES:
+        return None
+    text = decode_text(data)
+    return text.content if text is not None else None
+
+
+def _diff(path: str, before: Entry | None, after: Entry | None, old: bytes | None, new: bytes | None) -> Diff:
+    """Return the change as a diff; what is no text is described in words."""
+    created, deleted = before is None, after is None
+    kinds = {entry.kind for entry in (before, after) if entry is not None}
+    if kinds == {"file"}:
+        texts = ["" if data is None and (created or deleted) else _text(data) for data in (old, new)]
+        if texts[0] is not None and texts[1] is not None:
+            patch, added, removed = unified(texts[0], texts[1])
+            if before and after and before.mode != after.mode:
+                patch = "\n".join(filter(None, [f"(permissions: {before.mode:o} -> {after.mode:o})", patch]))
+            return Diff(path, patch or "(empty)", added, removed, created, deleted)
+    return Diff(path, f"({_words(before, after, new)})", 0, 0, created, deleted)
+
+
+def _words(before: Entry | None, after: Entry | None, new: bytes | None) -> str:
+    if after is None:
+        return f"{'folder' if before and before.kind == 'folder' else 'no text'}, deleted"
+    if after.kind == "link":
+        return f"a link to {after.target}"
+    if after.kind == "folder":
+        return f"permissions: {before.mode:o} -> {after.mode:o}" if before and before.kind == "folder" else "a folder"
+    return f"no text: {len(new or b''):,} bytes"
+
+
+def without_parts(change: StagedChange, left_out: Collection[int]) -> bytes | None:
+    """Return the new content of a file without some of its parts, counted from 0."""
+    if not left_out:
+        return change.new
+    old, new = decode_text(change.old or b""), decode_text(change.new or b"")
+    assert old is not None and new is not None
+    a, b = split_lines(old.content), split_lines(new.content)
+    for number, hunk in reversed([*enumerate(parse_hunks(change.diff.patch))]):
+        if number in left_out:
+            (i, count), (j, there) = hunk.old, hunk.new
+            first, other = max(i - (count != 0), 0), max(j - (there != 0), 0)
+            b[other : other + there] = a[first : first + count]
+    return new.encode("".join(b))
+
+
+def _merged(
+    copy: StageCopy, path: str, old: bytes | None, new: bytes | None, real: Entry | None, after: Entry | None
+) -> bytes | None:
+    """Return the file with the changes of both sides; None if they exclude each other, or one is no text."""
+    theirs = _content(copy.root, path, real)
+    if after is None or after.kind != "file" or any(_text(data) is None for data in (old, new, theirs)):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        names = [os.path.join(folder, name) for name in ("theirs", "old", "new")]
+        for name, data in zip(names, (theirs, old, new), strict=True):
+            Path(name).write_bytes(data or b"")
+        git = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(copy.root)))
+        done = subprocess.run(
+            [git.program, "merge-file", "-p", "-q", *names], env=dict(git.env), capture_output=True, check=False
+        )
+    return done.stdout if done.returncode == 0 else None
+
+
+def apply_changes(copy: StageCopy, changes: Sequence[StagedChange], left_out: Mapping[str, Collection[int]]) -> Applied:
+    """Bring changes into the project; return what came of it.
+
+    left_out: the parts that do not come, by path. Their places in the copy become what the project has.
+    """
+    done: list[str] = []
+    merged: list[str] = []
+    kept: list[str] = []
+    out: list[str] = []
+    failed: dict[str, str] = {}
+    for change in _in_order(changes):
+        parts = left_out.get(change.path, ())
+        if len(parts) >= change.parts:
+            out.append(change.path)
+            continue
+        try:
+            how = _apply(copy, change, parts)
+        except (OSError, ToolError) as error:
+            failed[change.path] = str(getattr(error, "strerror", None) or error)
+            continue
+        if how == "conflict":
+            kept.append(change.path)
+            continue
+        (merged if how == "merged" else done).append(change.path)
+        if parts:
+            out.append(change.path)
+    again = {*out, *merged}
+    copy.record(path for path in done if path not in again)
+    copy.take(again)
+    for path in kept:  # from now on the copy's version is a change of what the user has
+        _rebase(copy, path)
+    copy.save()
+    return Applied(tuple(done), tuple(merged), tuple(kept), tuple(out), failed)
+
+
+def _in_order(changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
+    """Yield deletions, the deepest first, then the rest, a folder before what is in it."""
+    every = list(changes)
+    yield from (change for change in reversed(every) if change.after is None)
+    yield from (change for change in every if change.after is not None)
+
+
+def _apply(copy: StageCopy, change: StagedChange, left_out: Collection[int]) -> str:
+    """Bring one change into the project. Raises OSError, ToolError."""
+    path, after = change.path, change.after
+    known, real = copy.base.get(path), look(copy.root, path)
+    place = copy.root / path
+    theirs = real != (known and known.real)
+    if after is not None and after.kind == "file":
+        data = without_parts(change, left_out)
+        if theirs:
+            data = _merged(copy, path, change.old, data, real, after)
+            if data is None:
+                return "conflict"
+        if real is not None and real.kind == "file":
+            files.replace_file(place, data or b"", read_file(copy.root, path, _MAX_FILE_BYTES))
+            if change.before is None or after.mode != change.before.mode:
+                place.chmod(after.mode)
+            return "merged" if theirs else "done"
+    if theirs and not (real is not None and after is not None and real.kind == after.kind == "folder"):
+        return "conflict"
+    if real is not None and (after is None or real.kind != after.kind or real.kind == "link"):
+        _remove(place, real)
+        real = None
+    if after is not None and real is None:
+        if look(copy.root, Path(path).parent.as_posix()) is None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        os.close(files.open_directory(place.parent))  # raises where a link has taken the place of a folder
+        copy_entry(copy.tree, copy.root, path, after)
+    elif after is not None:
+        place.chmod(after.mode)
+    return "done"
+
+
+def _remove(place: Path, entry: Entry) -> None:
+    directory = files.open_directory(place.parent)
+    try:
+        if entry.kind == "folder":
+            os.rmdir(place.name, dir_fd=directory)
+        else:
+            os.unlink(place.name, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def _rebase(copy: StageCopy, path: str) -> None:
+    """Let what the project has at a path now count as the base of the copy's change."""
+    copy.set_base(path, look(copy.root, path), _content(copy.root, path, look(copy.root, path)))

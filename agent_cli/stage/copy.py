@@ -1,0 +1,337 @@
+"""The copy in which a staged turn works, and what it was made from.
+
+`base` holds, for every path, what lay there in the project and in the copy when both were last the same. A side has
+changed a path if something else lies there now: a changed size, time or inode number is enough. The contents of small
+files are kept in `base.pack`, for merges.
+
+A copy is used by one process at a time (`locked`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from agent_cli.kernel.run_environment import UsageError
+from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
+from agent_cli.stage.git_copy import SharedObjects, copy_git_folder
+from agent_cli.stage.tree import (
+    Entry,
+    Skipped,
+    copy_entry,
+    git_folders,
+    look,
+    open_file,
+    read_file,
+    scan,
+    shares_blocks,
+)
+from agent_tools.fs.safe_files import acquire, open_regular, private_folder, read_regular, write_atomic
+from agent_tools.process.guarded_git import GitError, find_git
+from agent_tools.record import Value
+from agent_tools.text import counted, one_line, shorten
+
+# Contents kept for merges.
+MAX_KEPT_BYTES = 1 << 20
+# Without copy on write: the most that is copied, and how much of it git may ignore.
+_MAX_COPY_BYTES = 4_000_000_000
+_MAX_IGNORED_BYTES, _MAX_IGNORED_FILES = 200_000_000, 20_000
+_MAX_STATE_BYTES = 1 << 30
+_GIT_SECONDS = 60.0
+_MAX_NAMED = 5
+
+
+class Known(NamedTuple):
+    """A path when both sides were the same. at, size: where its content is in the pack; -1 if it is not kept."""
+
+    real: Entry | None
+    copy: Entry | None
+    at: int = -1
+    size: int = 0
+
+
+_NOTHING = Known(None, None)
+
+
+class StageFacts(Value):
+    """What is stored about a copy.
+
+    root: the project. session: whose turns work in it; "" as long as there is none. created: a time stamp.
+    discarded: its changes were discarded.
+    shared: object folders and their mount points. linked: ignored paths that are mounted read-only.
+    """
+
+    root: str
+    created: str
+    session: str = ""
+    discarded: bool = False
+    shared: tuple[tuple[str, str], ...] = ()
+    linked: tuple[str, ...] = ()
+
+
+class StageError(Exception):
+    """The copy cannot be used; the message says why."""
+
+
+class StageCopy:
+    """A copy of a project. tree: its files, seen from outside the stage."""
+
+    def __init__(self, folder: Path, facts: StageFacts) -> None:
+        self.folder, self.facts = folder, facts
+        self.root, self.tree = Path(facts.root), folder / "tree"
+        self._base: dict[str, Known] | None = None
+
+    @property
+    def base(self) -> dict[str, Known]:
+        if self._base is None:
+            try:
+                plain = json.loads(read_regular(self.folder / "base.json", _MAX_STATE_BYTES))
+                self._base = {path: _known(row) for path, row in plain.items()}
+            except (OSError, ValueError, TypeError) as error:
+                raise StageError(f"the state of the copy {self.folder} cannot be read: {error}") from None
+        return self._base
+
+    def save(self, facts: StageFacts | None = None) -> None:
+        """Store what is known. Raises OSError."""
+        self.facts = facts or self.facts
+        if self._base is not None:
+            rows = {path: [*known] for path, known in self._base.items()}
+            write_atomic(self.folder / "base.json", json.dumps(rows).encode(), sync=False)
+        write_atomic(self.folder / "stage.json", json.dumps(_plain(self.facts)).encode())
+
+    def record(self, paths: Iterable[str]) -> None:
+        """Record that both sides are the same at these paths; where they are not, the project counts as changed.
+
+        Raises OSError.
+        """
+        with open(self.folder / "base.pack", "ab") as pack:
+            for path in paths:
+                real, copied = look(self.root, path), look(self.tree, path)
+                if real is None and copied is None:
+                    self.base.pop(path, None)
+                    continue
+                same = _same(self.root, self.tree, path, real, copied)
+                self._keep(path, real if same else None, copied, pack)
+
+    def _keep(self, path: str, real: Entry | None, copied: Entry | None, pack: BinaryIO) -> None:
+        at = size = -1
+        if copied is not None and copied.kind == "file" and copied.size <= MAX_KEPT_BYTES:
+            data = read_file(self.tree, path, MAX_KEPT_BYTES) or b""
+            at, size = pack.tell(), len(data)
+            pack.write(data)
+        self.base[path] = Known(real, copied, at, size)
+
+    def set_base(self, path: str, real: Entry | None, content: bytes | None) -> None:
+        """Let what the project has at a path now be what the copy is compared with: the copy has changed it."""
+        at = size = -1
+        if content is not None and len(content) <= MAX_KEPT_BYTES:
+            with open(self.folder / "base.pack", "ab") as pack:
+                at, size = pack.tell(), len(content)
+                pack.write(content)
+        # Its inode number is none that a file in the copy has.
+        self.base[path] = Known(real, real._replace(inode=-1) if real is not None else None, at, size)
+
+    def content_then(self, path: str) -> bytes | None:
+        """Return the content of a file when both sides were the same; None if it is not known."""
+        known = self.base.get(path, _NOTHING)
+        if known.at < 0:
+            return None
+        with open(self.folder / "base.pack", "rb") as pack:
+            pack.seek(known.at)
+            return pack.read(known.size)
+
+    def changed(self) -> list[str]:
+        """Return the paths that differ in the copy from what they were, folders before what is in them."""
+        now = scan(self.tree, self.facts.linked)
+        found = [path for path, known in self.base.items() if now.get(path) != known.copy]
+        return sorted({*found, *(path for path in now if path not in self.base)})
+
+    def follow(self) -> list[str]:
+        """Bring what changed in the project into the copy, where that did not change itself; return these paths.
+
+        Raises OSError.
+        """
+        now, ours = scan(self.root, self.facts.linked), set(self.changed())
+        theirs = {path for path, known in self.base.items() if now.get(path) != known.real}
+        theirs |= now.keys() - self.base.keys()
+        done = [path for path in sorted(theirs - ours) if not _lies_below(path, ours)]
+        self.take(done)
+        return done
+
+    def take(self, paths: Iterable[str]) -> None:
+        """Make these paths in the copy what they are in the project. Raises OSError."""
+        every = sorted(paths)
+        for path in reversed(every):
+            real, copied = look(self.root, path), look(self.tree, path)
+            if copied is not None and (real is None or real.kind != "folder" or copied.kind != "folder"):
+                _remove(self.tree / path, copied)
+        for path in every:
+            real = look(self.root, path)
+            if real is not None and look(self.tree, path) is None:
+                copy_entry(self.root, self.tree, path, real)
+            elif real is not None and real.kind == "folder":
+                (self.tree / path).chmod(real.mode)
+        self.record(every)
+        self.save()
+
+    def mounts(self) -> list[str]:
+        """Return bubblewrap's options that put the copy in the project's place."""
+        words = ["--bind", str(self.tree), str(self.root)]
+        for source, at in self.facts.shared:
+            words += ["--ro-bind", source, str(self.root / at)]
+        for path in self.facts.linked:
+            words += ["--ro-bind", str(self.root / path), str(self.root / path)]
+        return words
+
+    def delete(self) -> None:
+        """Remove the copy. Raises OSError."""
+        shutil.rmtree(self.folder)
+        with suppress(OSError):  # there are others
+            self.folder.parent.rmdir()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the copy. Raises StageError if another process has it."""
+        lock = open_regular(self.folder / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            if not acquire(lock):
+                raise StageError("another process works in this copy")
+            yield
+        finally:
+            os.close(lock)
+
+
+def _known(row: list[Any]) -> Known:
+    real, copied = (Entry(e[0], e[1], e[2], e[3], (e[4][0], e[4][1]), e[5]) if e else None for e in row[:2])
+    return Known(real, copied, row[2], row[3])
+
+
+def _plain(facts: StageFacts) -> dict[str, Any]:
+    return {name: getattr(facts, name) for name in StageFacts._fields}
+
+
+def read_copy(folder: Path) -> StageCopy:
+    """Open the copy in a folder. Raises StageError."""
+    try:
+        plain = json.loads(read_regular(folder / "stage.json", _MAX_STATE_BYTES))
+        shared = tuple((source, at) for source, at in plain.pop("shared"))
+        return StageCopy(folder, StageFacts(**{**plain, "shared": shared, "linked": tuple(plain["linked"])}))
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise StageError(f"{folder} is no copy of a project: {error}") from None
+
+
+def make_copy(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: str) -> tuple[StageCopy, list[str]]:
+    """Copy a project into a new folder; return the copy, and notes for the user. Raises UsageError."""
+    private_folder(folder)
+    try:
+        return _make(folder, root, env, use, created)
+    except (OSError, GitError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise UsageError(f"--stage: the project cannot be copied: {one_line(str(error))}.") from None
+
+
+def _make(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: str) -> tuple[StageCopy, list[str]]:
+    skipped: list[Skipped] = []
+    cheap = shares_blocks(folder)
+    linked = [] if cheap else _large(root, _ignored(root, env, use))
+    found = scan(root, frozenset(linked), skipped)
+    size = sum(entry.size for entry in found.values())
+    if not cheap and size > _MAX_COPY_BYTES:
+        raise OSError(f"it has {size / 1e9:.1f} GB, more than {_MAX_COPY_BYTES / 1e9:.0f} GB")
+    copy = StageCopy(folder, StageFacts(str(root), created, linked=tuple(linked)))
+    copy._base = {}
+    copy.tree.mkdir()
+    copy.tree.chmod(root.stat().st_mode & 0o7777)
+    with open(folder / "base.pack", "wb") as pack:
+        for path, entry in found.items():
+            try:
+                copy._keep(path, entry, copy_entry(root, copy.tree, path, entry), pack)
+            except FileNotFoundError:
+                continue  # it was removed meanwhile
+            except PermissionError as error:
+                skipped.append(Skipped(path, error.strerror or "cannot be read"))
+    for path in linked:
+        place = copy.tree / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir() if (root / path).is_dir() else place.touch()
+    shared: list[SharedObjects] = []
+    folders = [path for path, entry in found.items() if entry.kind == "folder"]
+    gits = list(git_folders(root, folders))
+    if gits:
+        program = find_git(env.get("PATH", os.defpath), str(root))
+        for path in gits:
+            shared += copy_git_folder(root, copy.tree, path, program)
+    copy.save(copy.facts.replace(shared=tuple((str(s.source), s.at) for s in shared)))
+    return copy, _notes(linked, skipped)
+
+
+def _notes(linked: list[str], skipped: list[Skipped]) -> list[str]:
+    lines = []
+    if linked:
+        lines.append(f"Read-only in the copy, as git ignores it and it is large: {shorten(', '.join(linked), 200)}")
+    if skipped:
+        names = ", ".join(f"{path or '.'} ({why})" for path, why in skipped[:_MAX_NAMED])
+        lines.append(f"Not in the copy: {counted(len(skipped), 'path')}: {names}")
+    return lines
+
+
+def _ignored(root: Path, env: Mapping[str, str], use: Use) -> list[str]:
+    """Return the paths that git ignores, a folder in place of what is in it."""
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    try:
+        output = git_to_review(root, env, use).run(*words, seconds=_GIT_SECONDS)
+    except (GitError, NotUsableError):
+        return []
+    return sorted(os.fsdecode(name).rstrip("/") for name in output.split(b"\0") if name)
+
+
+def _large(root: Path, ignored: list[str]) -> list[str]:
+    """Return the ignored paths that are not copied: the largest, so that the others stay within the limits."""
+    sizes = []
+    for path in ignored:
+        entry = look(root, path)
+        inside = list(scan(root / path).values()) if entry is not None and entry.kind == "folder" else []
+        if entry is not None and entry.kind != "link":
+            sizes.append((sum(e.size for e in inside) + entry.size, len(inside) + 1, path))
+    left, count, found = _MAX_IGNORED_BYTES, _MAX_IGNORED_FILES, []
+    for size, files, path in sorted(sizes):
+        left, count = left - size, count - files
+        if left < 0 or count < 0:
+            found.append(path)
+    return sorted(path for path in found if not _lies_below(path, set(found)))
+
+
+def _lies_below(path: str, folders: set[str]) -> bool:
+    """Return True if a path is below one of these."""
+    return any(parent.as_posix() in folders for parent in Path(path).parents)
+
+
+def _remove(place: Path, entry: Entry) -> None:
+    if entry.kind == "folder":
+        with suppress(OSError):  # what is left in it differs for a reason of its own
+            place.rmdir()
+        return
+    place.unlink(missing_ok=True)
+
+
+def _same(root: Path, tree: Path, path: str, real: Entry | None, copied: Entry | None) -> bool:
+    if real is None or copied is None or real[:3] != copied[:3]:  # kind, mode and target
+        return False
+    if real.kind != "file":
+        return True
+    return real.size == copied.size and _digest(root, path) == _digest(tree, path)
+
+
+def _digest(root: Path, path: str) -> bytes:
+    import hashlib
+
+    found = hashlib.blake2b()
+    with open_file(root, path) as file:
+        while part := file.read(1 << 20):
+            found.update(part)
+    return found.digest()

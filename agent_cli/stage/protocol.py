@@ -1,0 +1,71 @@
+"""Requests from the process in a stage to the one outside, which alone sees the user's files: JSON lines over a socket.
+
+A command in the stage has no way to the socket: it is not inherited.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from agent_tools.results import ToolError
+
+# Number of the inherited socket.
+VARIABLE = "AGENT_STAGE"
+_ENDED = "The process outside the stage has ended: your project is unchanged, and the copy stays. Resume the session."
+
+
+class StageClient:
+    """The end inside. Thread-safe. Requests raise ToolError if the other end cannot do what it is asked."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+        self._lock = threading.Lock()
+
+    def request(self, do: str, **fields: Any) -> Any:
+        """Return the answer to a request. Raises ToolError."""
+        with self._lock:
+            try:
+                self._connection.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")
+                line = self._lines.readline()
+            except OSError:
+                line = b""
+        if not line:
+            raise ToolError(_ENDED)
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ToolError(answer["error"])
+        return answer["answer"]
+
+
+@cache
+def current_stage() -> StageClient | None:
+    """Return the connection of a process in a stage; None outside."""
+    number = os.environ.pop(VARIABLE, "")
+    if not number.isdecimal():
+        return None
+    os.set_inheritable(int(number), False)
+    return StageClient(socket.socket(fileno=int(number)))
+
+
+def serve(
+    connection: socket.socket, actions: Mapping[str, Callable[..., Any]], errors: tuple[type[Exception], ...]
+) -> None:
+    """Answer requests until the other end closes. errors: what a request may raise; their text is the answer."""
+    with connection, connection.makefile("rb") as lines:
+        for line in lines:
+            fields = json.loads(line)
+            try:
+                answer = {"answer": actions[fields.pop("do")](**fields)}
+            except errors as error:
+                answer = {"error": str(error)}
+            try:
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+            except OSError:
+                return
