@@ -54,6 +54,7 @@ class StagedSession(ChangeObserver):
         if found is not None:
             self._at, self._text = found[0], shorten(" ".join(user_text(found[1].text).split()), 200)
         self._model = model
+        self._commands = [] if new else self._commands
         self._stage.request("follow")
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
@@ -75,7 +76,6 @@ class StagedSession(ChangeObserver):
             text = shorten(" ".join(command.split()), 200)
             ran.append(f"{text} ({'failed' if errors.get(call) else 'ok'})")
             outside += [text] if self._policy().run_conditions(command).outside else []
-        self._commands = []
         arguments = {"files": [change["diff"]["path"] for change in changes], "ran": ran, "outside": outside}
         return ToolCall(f"apply_{os.urandom(8).hex()}", APPLY.name, {k: v for k, v in arguments.items() if v})
 

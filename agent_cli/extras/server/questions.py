@@ -13,10 +13,13 @@ from agent_cli import ApprovalRequested, QuestionAsked, UserDecision
 from agent_cli.console import local_time
 from agent_cli.extras.server.drawing import draw_code, draw_markdown, with_rows
 from agent_cli.kernel.runtime.approval_words import (
+    answer_words,
+    approval_question,
     approval_title,
     call_facts,
     described,
     effect_lines,
+    is_staged,
     lasting_approvals,
     runs_one_command,
 )
@@ -51,7 +54,8 @@ def _choice(label: str, decision: UserDecision, kind: str = "", **more: Any) -> 
 
 
 def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
-    title = approval_title(asked)
+    title = approval_question(asked) if is_staged(asked) else approval_title(asked)
+    yes, no = answer_words(asked, ("Allow once", "Reject"))
     approve, reject = (UserDecision(asked.call_id, "", verdict) for verdict in ("approve", "reject"))
     lasting = [
         # A rule of the project is other work than deciding what waits.
@@ -71,7 +75,7 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
         "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in call_facts(asked))],
         "comment": _COMMENT,
         "edit": edit,
-        "choices": [_choice("Allow once", approve, "yes"), _choice("Reject", reject, "no"), *lasting],
+        "choices": [_choice(yes, approve, "yes"), _choice(no, reject, "no"), *lasting],
     }
 
 

@@ -13,6 +13,7 @@ from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff, Diffs
+from agent_tools.sandbox.conditions import STAGED
 from agent_tools.text import counted, one_line, short_path
 
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
@@ -34,12 +35,24 @@ def approval_title(request: ApprovalRequested) -> str:
 _ALLOWS = {"read": "Let it read", "write": "Let it change", "fetch": "Let it fetch", "call": "Let it call"}
 
 
+def is_staged(request: ApprovalRequested) -> bool:
+    """Return True if a call brings the changes of a staged turn; a refusal without words drops them."""
+    return any(effect.kind == "call" and effect.target == STAGED for effect in request.effects)
+
+
+def answer_words(request: ApprovalRequested, usual: tuple[str, str]) -> tuple[str, str]:
+    """Return what the choices for yes and no are called. usual: for most calls."""
+    return ("Apply them", "Discard them") if is_staged(request) else usual
+
+
 def approval_question(request: ApprovalRequested) -> str:
     """Return the question as a sentence."""
     kind, _, _ = request.summary.partition(": ")
     preview = request.preview
     if runs_one_command(request):
         text = kind.replace("Run", "Run this command", 1)
+    elif is_staged(request):
+        text = f"Apply {counted(len(request.effects) - 1, 'change')} to your project"
     elif isinstance(preview, Diff):
         verb = "Create" if preview.created else "Delete" if preview.deleted else "Make this change to"
         text = f"{verb} {short_path(preview.path, request.cwd)}"
@@ -62,7 +75,9 @@ def described(request: ApprovalRequested) -> str:
 def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
     """Yield the effects of a call that its title does not already state, other than commands."""
     written = {e.target for e in request.effects if e.kind == "write"}
-    for effect in request.effects:
+    if is_staged(request):
+        yield from request.facts
+    for effect in request.effects if not is_staged(request) else ():
         if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
             verb = "types into" if tool_traits(request.tool).types_input else _VERBS[effect.kind]
             names = {effect.target, os.path.relpath(effect.target, request.cwd) if "/" in effect.target else ""}
@@ -72,7 +87,7 @@ def effect_lines(request: ApprovalRequested, title: str) -> Iterator[str]:
 
 def is_grave(request: ApprovalRequested) -> bool:
     """Return True if a call may destroy something or leave the sandbox: a call with nothing to warn of does neither."""
-    return bool(request.warnings)
+    return bool(request.warnings) or is_staged(request)
 
 
 _RUNS = re.compile(r"runs a command(?:: (.+?)( \(not known to be read-only\))?(?:: .*)?)?")
@@ -92,6 +107,8 @@ def why_asked(request: ApprovalRequested) -> str:
 def call_facts(request: ApprovalRequested) -> Iterator[str]:
     """Yield why a call needs approval, and the facts that a user may ask for."""
     yield f"asked, as {why_asked(request)}"
+    if is_staged(request):
+        return  # the question itself has the rest
     for fact in request.facts:
         found = _NEEDS_APPROVAL.fullmatch(fact)
         yield f"needs approval: {found[1]}" if found else fact

@@ -7,12 +7,14 @@ from typing import TypeVar
 
 from agent_cli import Answer, ApprovalRequested, Defer, QuestionAsked, UserDecision
 from agent_cli.kernel.runtime.approval_words import (
+    answer_words,
     approval_question,
     approval_title,
     call_facts,
     described,
     effect_lines,
     is_grave,
+    is_staged,
     lasting_approvals,
 )
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
@@ -201,12 +203,15 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall, alike: int
         asks=approval_question(request),
         grave=is_grave(request),
         reported=True,
+        # Leaving a question must not drop a turn's work.
+        escape="r" if is_staged(request) else "n",
     )
 
 
 def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> Iterator[Choice]:
     approve, reject = decided(request, "approve"), decided(request, "reject")
-    yield Choice("y", "Yes", GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
+    yes, no_label = answer_words(request, ("Yes", "No"))
+    yield Choice("y", yes, GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
     if alike:
         others = f"{'the other one' if alike == 1 else f'the {alike} others'} like it"
         yield Choice("t", f"Show {others}, and answer together", GiveAnswer(AskTogether()), ("t",), "together")
@@ -226,7 +231,10 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
         )
     no = words_for("no, because> ", reject)
     why = "the model learns it; after a comment (Tab), the other calls of its answer are skipped"
-    yield Choice("n", "No", GiveAnswer(reject), NO, "no", detail="Tab: say what to do instead", why=why, comment=no)
+    if is_staged(request):
+        why = "the files are kept for 14 days; with a comment (Tab), the work goes on in the copy instead"
+    detail = "Tab: say what to do instead"
+    yield Choice("n", no_label, GiveAnswer(reject), NO, no_label.lower(), detail=detail, why=why, comment=no)
     if change.name:
 
         def edited(text: str) -> UserDecision | None:
@@ -239,7 +247,7 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
     if change.hunks:
         hunks = f"{len(change.hunks)} hunks"
         yield Choice("h", f"review {hunks}", GiveAnswer(ReviewHunks()), ("h",), hunks, listed=False)
-    yield Choice("r", "no, because", no, listed=False)
+    yield Choice("r", "send back" if is_staged(request) else "no, because", no, listed=False)
 
 
 def _parse_rejection(request: ApprovalRequested, words: str) -> UserDecision | None:
