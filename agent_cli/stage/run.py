@@ -73,7 +73,7 @@ def run_in_copy(copy: StageCopy, command: Sequence[str], run_env: RunEnvironment
     try:
         code = supervisor.run(command, cwd)
         changes = visible(staged_changes(copy))
-        if not changes:
+        if not changes and not supervisor.in_turn:
             copy.delete()
             return Ended(code, supervisor.left, "")
     except (StageError, OSError) as error:
@@ -81,4 +81,4 @@ def run_in_copy(copy: StageCopy, command: Sequence[str], run_env: RunEnvironment
     session = copy.facts.session
     again = f"agent --resume {session[:8]} goes on there" if session else f"they are in {copy.folder}"
     notice = f"{counted(len(changes), 'change')} in the copy, which your project does not have: {again}."
-    return Ended(code, supervisor.left, "" if code == _SUSPENDED else notice)
+    return Ended(code, supervisor.left, notice if changes and code != _SUSPENDED else "")

@@ -57,6 +57,9 @@ class StagedSession(ChangeObserver):
         self._commands = [] if new else self._commands
         self._stage.request("follow")
 
+    def ended(self, *, suspended: bool) -> None:
+        self._stage.request("ended", suspended=suspended)
+
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         self._commands += [(call, effect.target) for effect in effects if effect.kind == "run"]
         return ()

@@ -39,6 +39,8 @@ class Supervisor:
         self._copy, self._bwrap, self._watch = copy, bwrap, watch
         # The session to go on with outside, if the user leaves the stage.
         self.left = ""
+        # A turn has begun, and not ended yet: it may wait for a decision.
+        self.in_turn = False
 
     def run(self, command: Sequence[str], cwd: Path) -> int:
         """Run a command in the stage until it ends; return its exit code. Raises StageError, OSError."""
@@ -58,12 +60,19 @@ class Supervisor:
 
     def _actions(self) -> Mapping[str, Callable[..., Any]]:
         return {
-            "join": self._join, "follow": self._copy.follow, "changes": self._changes, "apply": self._apply,
-            "discard": self._discard, "bring": self._bring, "leave": self._leave,
+            "join": self._join, "follow": self._follow, "ended": self._ended, "changes": self._changes,
+            "apply": self._apply, "discard": self._discard, "bring": self._bring, "leave": self._leave,
         }  # fmt: skip
 
     def _join(self, session: str) -> None:
         self._copy.save(self._copy.facts.replace(session=session))
+
+    def _follow(self, *, turn: bool = True) -> list[str]:
+        self.in_turn = self.in_turn or turn
+        return self._copy.follow()
+
+    def _ended(self, *, suspended: bool) -> None:
+        self.in_turn = suspended
 
     def _leave(self, session: str) -> None:
         self.left = session

@@ -176,6 +176,8 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
         restore_overrides(turn)
     if deps.depth == 0 and deps.hooks.wants("StopFailure"):
         yield from hook_points.after_failure(turn, result)
+    if deps.depth == 0:
+        deps.watch.ended(suspended=isinstance(result, Suspended))
     yield from deps.hooks.drain()
     yield _finished(turn, result)
     return result
@@ -185,7 +187,10 @@ def _rounds(turn: Turn) -> Run:
     if waiting := pending_calls(turn.history):
         yield TurnResumed("calls without a result", turn.budget.rounds_left)
         ended = yield from _run_calls(turn, waiting)
-        if over := (yield from _result_after_calls(turn, None, ended)):
+        # The program's own call came after the answer.
+        answers = (m for m in reversed(turn.history) if isinstance(m, AssistantMessage) and m.text)
+        said = next(answers, None) if turn.deps.traits_of(waiting[0].name).of_program else None
+        if over := (yield from _result_after_calls(turn, said, ended)):
             return over
     elif turn.options.spent.rounds and turn.deps.depth == 0:
         yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)

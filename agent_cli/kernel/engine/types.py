@@ -120,6 +120,9 @@ class ChangeObserver:
     def turn(self, history: Sequence[Message], *, new: bool, model: str) -> None:
         """Handle the start (or resumption) of a turn with this history. model: the label of its model."""
 
+    def ended(self, *, suspended: bool) -> None:
+        """Handle the end of a turn. suspended: it goes on after a decision."""
+
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         """Handle a call that is about to run; return warnings for the user."""
         return ()

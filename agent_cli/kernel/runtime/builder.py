@@ -82,6 +82,7 @@ from agent_cli.models.resolve import ResolvedModel
 from agent_tools.base import ToolContext
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
+from agent_tools.registry import BUILTIN
 from agent_tools.shell.state import restore_carried
 
 if TYPE_CHECKING:
@@ -247,7 +248,8 @@ class SessionBuild:
             self.guards.append(structured_output.answer_guard)
         if self.staged is not None:
             self.staged.require_sandbox(self.context)
-            self.tools = [*self.tools, staged.APPLY]
+        if self.staged is not None or self.restored is not None:  # whose turn may have ended in a stage that is gone
+            self.tools = [*self.tools, *(tool for tool in BUILTIN if tool.of_program)]
         self.table = ToolTable(self.tools, self.embedded.tool_aliases)
         self.memory = _load_memory(self.config, self.run_env, self.layers, self.settings, self.context, self.warn)
 
@@ -382,7 +384,11 @@ class SessionBuild:
         specs = tool_specs(self.requested, self.context, small=self.small)
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
-        saved = resume_payload(resumed_by, self.run_env, settings, self.layers.trust)
+        asked = settings
+        if self.staged is not None:  # resumed elsewhere, it asks as the user has it
+            own = self.layers.settings()
+            asked = settings.replace(permissions=own.permissions, sandbox=own.sandbox)
+        saved = resume_payload(resumed_by, self.run_env, asked, self.layers.trust)
         self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
         rest = [tool for tool in self.tools if tool not in self.requested and not tool.of_program]
         searched = tool_specs(rest, self.context)

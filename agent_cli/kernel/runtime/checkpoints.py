@@ -136,7 +136,7 @@ def undo_manager(run_env: RunEnvironment, settings: Settings, session: str) -> U
             stage.request("bring", paths=list(paths))
 
     if stage is not None:
-        stage.request("follow")
+        stage.request("follow", turn=False)
     try:
         return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(run_env, settings, session)), bring)
     except git_store.StoreError as error:

@@ -1,0 +1,215 @@
+"""Staged turns of the real program: one decision at the end, made by the same process, by another one, or later."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.stage import run as stage_run
+from agent_tools.sandbox.bwrap import find_bwrap
+from tests.support.program import agent, clean_env
+from tests.support.repositories import GIT, git
+from tests.support.scripts import script
+
+pytestmark = pytest.mark.skipif(
+    find_bwrap({"PATH": os.environ["PATH"]}) is None, reason="NOT TESTED: bubblewrap is not installed"
+)
+LINES = "".join(f"line {n}\n" for n in range(30))
+TWO_LINES = "sed -i 's/^line 2$/two/; s/^line 20$/twenty/' a.txt"
+SANDBOX = {"AGENT_SANDBOX_MODE": ""}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"name": "Bash", "arguments": {"command": command}}
+
+
+class Project:
+    """A repository with a file of thirty lines, and runs of the program in it."""
+
+    def __init__(self, base: Path) -> None:
+        self.root, self.state = base / "work", base / "home" / "state"
+        self.root.mkdir()
+        (self.root / "a.txt").write_text(LINES)
+        git(self.root, "init", "-q")
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-qm", "first")
+
+    def run(self, *args: str, code: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
+        done = agent(list(args), self.root, {**SANDBOX, **env})
+        assert code is None or done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def stage(self, *replies: dict[str, Any], code: int | None = 3, more: Sequence[str] = ()) -> Any:
+        """Run a staged turn with these answers, to its one question."""
+        model = script(self.root.parent / "script.toml", list(replies))
+        return self.run("-p", "--stage", "--model", model, *more, "--", "go", code=code)
+
+    def pending(self) -> list[dict[str, Any]]:
+        found = json.loads(self.run("pending", "--json").stdout)
+        return [item for session in found for item in session["pending"]]
+
+    def stages(self) -> list[Path]:
+        return [path for path in self.state.glob("stages/*/*") if (path / "stage.json").exists()]
+
+    @property
+    def text(self) -> str:
+        return (self.root / "a.txt").read_text()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+WORK = {"text": "I do it.", "calls": [bash(f"{TWO_LINES}; echo made > made.txt; pwd; git log --oneline")]}
+DONE = {"text": "Done."}
+
+
+def test_one_decision_for_the_whole_run(project: Project) -> None:
+    project.stage(WORK, DONE)
+    assert project.text == LINES and git(project.root, "status", "--short") == ""
+    [item] = project.pending()
+    assert item["kind"] == "approval" and "a.txt" in item["summary"] and "made.txt" in item["summary"]
+    assert any(TWO_LINES in fact and fact.endswith("(ok)") for fact in item["facts"])
+    done = project.run("approve")
+    assert "Done." in done.stdout
+    assert "two\n" in project.text and "twenty\n" in project.text
+    assert git(project.root, "status", "--short") == " M a.txt\n?? made.txt\n"
+    assert not project.stages() and not project.pending()
+
+
+def test_applying_is_one_undo_point(project: Project) -> None:
+    project.stage(WORK, DONE)
+    project.run("approve")
+    project.run("undo", "--yes")
+    assert git(project.root, "status", "--short") == ""
+    project.run("redo", "--yes", code=None)
+
+
+def test_a_refusal_discards_and_keeps_the_files(project: Project) -> None:
+    project.stage(WORK, DONE)
+    project.run("reject")
+    assert git(project.root, "status", "--short") == ""
+    assert not project.stages() and not project.pending()
+    [kept] = project.state.glob("stages/*/discarded-*")
+    assert (kept / "made.txt").read_text() == "made\n" and "twenty" in (kept / "a.txt").read_text()
+
+
+def test_a_refusal_with_words_sends_the_work_back(project: Project) -> None:
+    again = {"expect": "only the first", "text": "Right.", "calls": [bash("sed -i 's/^twenty$/line 20/' a.txt")]}
+    project.stage(WORK, DONE, again, {"text": "Only the first now."})
+    project.run("reject", "--why", "only the first", code=3)
+    assert project.text == LINES
+    [item] = project.pending()
+    assert "twenty" not in json.dumps(item["preview"])
+    project.run("approve")
+    assert project.text == LINES.replace("line 2\n", "two\n")
+
+
+def test_some_hunks_are_applied_and_the_model_is_told_of_the_others(project: Project) -> None:
+    project.stage(WORK, DONE, {"expect": "not wanted", "text": "Without the second, then."})
+    done = project.run("approve", "--hunks", "1,3")
+    assert "Without the second" in done.stdout
+    assert project.text == LINES.replace("line 2\n", "two\n") and (project.root / "made.txt").exists()
+
+
+def test_what_the_user_did_meanwhile_is_merged(project: Project) -> None:
+    project.stage(WORK, DONE)
+    (project.root / "a.txt").write_text(LINES.replace("line 10\n", "mine\n"))
+    project.run("approve")
+    assert project.text == LINES.replace("2\n", "2\n").replace("line 2\n", "two\n").replace(
+        "line 20\n", "twenty\n"
+    ).replace("line 10\n", "mine\n")
+
+
+def test_what_the_user_did_in_the_same_line_stays(project: Project) -> None:
+    project.stage(WORK, DONE, {"expect": "changed the same lines", "text": "Yours stays."})
+    mine = LINES.replace("line 2\n", "mine\n")
+    (project.root / "a.txt").write_text(mine)
+    project.run("approve", code=3)
+    assert project.text == mine and (project.root / "made.txt").exists()
+    [item] = project.pending()
+    assert "-mine" in json.dumps(item["preview"])
+    project.run("reject")
+    assert project.text == mine
+
+
+def test_commits_in_the_copy_change_no_ref_of_the_project(project: Project) -> None:
+    for name in ("user.name", "user.email"):
+        git(project.root, "config", name, "a@b")
+    before = git(project.root, "show-ref"), (project.root / ".git" / "config").read_bytes()
+    project.stage({"text": "", "calls": [bash(f"{TWO_LINES}; git commit -qam two; git branch x; git stash list")]}, DONE)
+    assert (git(project.root, "show-ref"), (project.root / ".git" / "config").read_bytes()) == before
+    [item] = project.pending()
+    assert item["summary"] == "Apply 1 file: a.txt"
+    project.run("approve")
+    assert (git(project.root, "show-ref"), (project.root / ".git" / "config").read_bytes()) == before
+    assert git(project.root, "status", "--short") == " M a.txt\n"
+
+
+def test_what_leaves_the_stage_is_asked_about_as_ever(project: Project) -> None:
+    git(project.root, "init", "-q", "--bare", str(project.root.parent / "remote.git"))
+    git(project.root, "remote", "add", "origin", str(project.root.parent / "remote.git"))
+    project.stage({"text": "", "calls": [bash("git push origin HEAD:main")]}, DONE)
+    [item] = project.pending()
+    assert "git push" in item["summary"]
+    assert git(project.root.parent / "remote.git", "for-each-ref") == ""
+
+
+def test_a_run_that_changed_nothing_asks_nothing_and_leaves_nothing(project: Project) -> None:
+    done = project.stage({"text": "", "calls": [bash("cat a.txt; touch a.txt")]}, DONE, code=0)
+    assert done.stdout.strip().endswith("Done.")
+    assert not project.stages()
+
+
+def test_changes_of_a_turn_that_failed_stay_in_the_copy_until_it_is_resumed(project: Project) -> None:
+    failed = {"error": {"kind": "refused", "message": "no", "retryable": False}}
+    done = project.stage(WORK, failed, DONE, code=None)
+    assert "2 changes in the copy" in done.stderr
+    assert git(project.root, "status", "--short") == ""
+    model = script(project.root.parent / "more.toml", [DONE])
+    project.run("-p", "-c", "--model", model, "--on-ask", "suspend", "--", "go on", code=3)
+    project.run("approve")
+    assert git(project.root, "status", "--short") == " M a.txt\n?? made.txt\n"
+
+
+def test_a_process_that_is_killed_loses_nothing(project: Project) -> None:
+    slow = {"text": "x" * 50, "pause": 2}
+    model = script(project.root.parent / "script.toml", [WORK, slow])
+    env = clean_env(project.root.parent / "home", **SANDBOX)
+    words = [os.sys.executable, "-P", "-m", "agent_cli", "-p", "--stage", "--model", model, "--", "go"]  # type: ignore[attr-defined]
+    process = subprocess.Popen(words, cwd=project.root, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while not any((stage / "tree" / "made.txt").exists() for stage in project.stages()):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert git(project.root, "status", "--short") == ""
+    again = script(project.root.parent / "more.toml", [DONE])
+    project.run("-p", "-c", "--model", again, "--on-ask", "suspend", "--", "go on", code=3)
+    project.run("approve")
+    assert (project.root / "made.txt").exists()
+
+
+@pytest.mark.parametrize("more", [["--worktree"], ["--patch", "p"], ["--add-dir", "/tmp"]])
+def test_options_that_conflict_with_a_copy(project: Project, more: list[str]) -> None:
+    done = project.stage(DONE, code=2, more=[*more, "--trust"])
+    assert f"leave out {more[0]}" in done.stderr
+
+
+def test_without_a_sandbox_a_stage_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = RunEnvironment(tmp_path, tmp_path, None, {"PATH": "/nonexistent"})
+    monkeypatch.setattr(stage_run, "find_bwrap", lambda env, writable: None)
+    assert "needs bubblewrap" in stage_run.obstacle(here)
+    monkeypatch.undo()
+    assert "home folder" in stage_run.obstacle(here.replace(home=tmp_path, env=dict(GIT)))
