@@ -17,6 +17,7 @@ from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
 from agent_cli.stage.copy import StageCopy
 from agent_cli.stage.run import Ended, new_stage, open_stage, run_in_copy
 
+_BEGUN = "The turns work in a copy; at the end of each you decide what comes into your project. /stage leaves."
 _PROGRAM = (sys.executable, "-P", "-m", "agent_cli")
 
 
@@ -31,7 +32,7 @@ def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
     run_env = find_environment(os.environ)
     layers = read_settings(session_config(options), run_env)
     copy, notes = new_stage(run_env, layers.trust.git_use)
-    for line in notes:
+    for line in [*([] if options.print else [_BEGUN]), *notes]:
         print_notice(line)
     if options.print and options.on_ask == "deny":
         options = options.replace(on_ask="suspend")

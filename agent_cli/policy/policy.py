@@ -136,8 +136,9 @@ class Policy:
         answered: bool = True,
         no_bypass: bool = False,
         restricted: bool = False,
+        staged: bool = False,
     ) -> None:
-        self._restricted = restricted
+        self._restricted, self._staged = restricted, staged
         self.no_bypass = no_bypass
         self._parent: Policy | None = None
         self.mode = mode
@@ -263,6 +264,11 @@ class Policy:
             return named or decision.by == "rule"
         return named and decision.level is Level.ASK and decision.by == "default" and not decision.final
 
+    @property
+    def _acting_mode(self) -> Mode:
+        """The mode in which calls are decided: in a stage, edits are those of a copy."""
+        return "acceptEdits" if self._staged and self.mode == "default" else self.mode
+
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """Return the strictest decision over all effects of a call.
 
@@ -291,7 +297,8 @@ class Policy:
         """Return the conditions under which an allowed command has to run."""
         evaluator = self._evaluate(self._matcher(), command)
         verdicts = [
-            with_mode(v, self.mode, "run", self._workspace, reads=evaluator.reads_only) for v in evaluator.verdicts()
+            with_mode(v, self._acting_mode, "run", self._workspace, reads=evaluator.reads_only)
+            for v in evaluator.verdicts()
         ]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
         outside = evaluator.outside_reason(confined) if confined is not None else ""
@@ -396,7 +403,7 @@ class Policy:
 
     def would_accept_edits(self, tool: str, effects: Iterable[Effect]) -> bool:
         """Return True if the mode acceptEdits would allow a call that is asked about now."""
-        if self.mode != "default":
+        if self._acting_mode != "default":
             return False
         other = self._copy()
         other.mode = "acceptEdits"
@@ -464,7 +471,7 @@ class Policy:
             # A command is evaluated as a command, no matter which tool runs it.
             return self._command(matcher, effect.target)
         found = decide_path(matcher, self._workspace, effect, tool, restricted=self._restricted)
-        verdict = with_mode(found, self.mode, effect.kind, self._workspace)
+        verdict = with_mode(found, self._acting_mode, effect.kind, self._workspace)
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, final=verdict.final)
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
@@ -495,7 +502,7 @@ class Policy:
 
     def _apply_mode(self, verdict: Verdict, evaluator: CommandEvaluator) -> Verdict:
         kind = "write" if verdict in evaluator.written else "run"
-        found = with_mode(verdict, self.mode, kind, self._workspace, reads=evaluator.reads_only)
+        found = with_mode(verdict, self._acting_mode, kind, self._workspace, reads=evaluator.reads_only)
         confined = self._confined
         if found.level is not Level.ASK or found.final or confined is None or not confined.auto_allow:
             return found
@@ -532,7 +539,7 @@ class Policy:
         context = command_reads.CommandContext(
             self._workspace,
             self._home,
-            self.mode,
+            self._acting_mode,
             self._path,
             self._carried(),
             self._git_use,

@@ -84,10 +84,6 @@ class StagedSession(ChangeObserver):
 
 
 def settings_in_stage(settings: Settings) -> Settings:
-    """Return the settings of a staged session: edits and commands in the sandbox do not ask, as they change a copy."""
-    permissions, sandbox = settings.permissions, settings.sandbox
-    mode = "acceptEdits" if permissions.mode == "default" else permissions.mode
-    return settings.replace(
-        permissions=permissions.replace(mode=mode),
-        sandbox=sandbox.replace(mode="require", auto_allow=True, auto_allow_destructive=True),
-    )
+    """Return the settings of a staged session: commands in the sandbox do not ask, as they change a copy."""
+    free = settings.sandbox.replace(mode="require", auto_allow=True, auto_allow_destructive=True)
+    return settings.replace(sandbox=free)

@@ -147,7 +147,9 @@ def test_commits_in_the_copy_change_no_ref_of_the_project(project: Project) -> N
     for name in ("user.name", "user.email"):
         git(project.root, "config", name, "a@b")
     before = git(project.root, "show-ref"), (project.root / ".git" / "config").read_bytes()
-    project.stage({"text": "", "calls": [bash(f"{TWO_LINES}; git commit -qam two; git branch x; git stash list")]}, DONE)
+    project.stage(
+        {"text": "", "calls": [bash(f"{TWO_LINES}; git commit -qam two; git branch x; git stash list")]}, DONE
+    )
     assert (git(project.root, "show-ref"), (project.root / ".git" / "config").read_bytes()) == before
     [item] = project.pending()
     assert item["summary"] == "Apply 1 file: a.txt"

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from agent_tools.base import Effect, Finish, Tool, ToolContext, ToolError, ToolResult, ToolState
 from agent_tools.edit.diff import diff_parts
 from agent_tools.record import Value, from_json
-from agent_tools.results import Diff, Diffs
+from agent_tools.results import Diff, Diffs, Note
 from agent_tools.sandbox.conditions import STAGED
 from agent_tools.text import counted
 
@@ -105,8 +105,10 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
                 f"The user did not take the changes yet and said: {reason}\nThe copy is as you left it. Continue."
             )
         kept = _stage(ctx).request("discard")
-        text = f"The user discarded the changes; they are kept in {kept} for 14 days."
-        return ToolResult(text, finish=Finish(checked=True))
+        shown = Note(f"Discarded: the files are kept in {kept} for 14 days.")
+        return ToolResult(
+            "The user discarded the changes; the copy is as the project.", shown, finish=Finish(checked=True)
+        )
 
 
 def _stage(ctx: ToolContext) -> StagedTurn:

@@ -34,6 +34,7 @@ from agent_cli.kernel.events import (
     ApprovalResolved,
     Event,
     FilesSeen,
+    Noted,
     PlanChanged,
     ToolProgress,
     ToolRequested,
@@ -47,6 +48,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.fs import read_state
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Note
 
 if TYPE_CHECKING:
     from agent_cli.kernel.engine.execute import PrefetchedCall
@@ -359,6 +361,8 @@ class CallBatch:
                 nested, last = turn.deps.depth > 0, len(self.waiting) == 1
                 if own := item.tool.refused(item.args, answer.reason, turn.deps.context) if by_person else None:
                     self.finish = own.finish or self.finish
+                    if isinstance(own.display, Note):
+                        yield Noted(own.display.text)
                 text = own.text if own else rejection_text(answer, requests[call.id].always, nested=nested)
                 note = (f" {CONTINUE}" if answer.by == "default" else "") + self._approvals.note(call)
                 yield from refuse(turn, item, text, note, by=answer.by, last=last)

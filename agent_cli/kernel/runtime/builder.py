@@ -384,10 +384,8 @@ class SessionBuild:
         specs = tool_specs(self.requested, self.context, small=self.small)
         # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
         resumed_by = self.config.replace(on_ask="suspend") if self.attended else self.config
-        asked = settings
-        if self.staged is not None:  # resumed elsewhere, it asks as the user has it
-            own = self.layers.settings()
-            asked = settings.replace(permissions=own.permissions, sandbox=own.sandbox)
+        # Resumed elsewhere, it asks as the user has it.
+        asked = settings.replace(sandbox=self.layers.settings().sandbox) if self.staged is not None else settings
         saved = resume_payload(resumed_by, self.run_env, asked, self.layers.trust)
         self.options = self.handle.options(turn_options(settings, self.chosen.resolved, header, specs))
         rest = [tool for tool in self.tools if tool not in self.requested and not tool.of_program]

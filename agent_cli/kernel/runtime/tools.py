@@ -130,6 +130,7 @@ def _make_policy(
         state=state_folder(run_env.env),
         answered=answered,
         restricted=restricted,
+        staged=run_env.stage is not None,
         no_bypass=layers.managed.no_bypass
         or restricted
         or not (layers.may_bypass or settings.permissions.mode == "bypassPermissions"),

@@ -179,6 +179,7 @@ def queue_lines(queued: Sequence[str], width: int, most: int = MAX_QUEUED) -> li
 MODE_WORDS: dict[str, tuple[str, str]] = {
     "default": ("asks before changes", "class:dim"),
     "acceptEdits": ("edits without asking", "class:edits"),
+    "stage": ("works in a copy, asks at the end", "class:plan"),
     "plan": ("plans, changes nothing", "class:plan"),
     "dontAsk": ("refuses what is not allowed", "class:dim"),
     "bypassPermissions": ("never asks", "class:danger"),

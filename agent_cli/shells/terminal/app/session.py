@@ -432,8 +432,11 @@ class AppRepl(Repl):
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        fields += [("class:plan", "stage")] if self.run_env.stage is not None else []
-        fields += [mode_field(agent.policy.mode, self.mode_key)]
+        mode = agent.policy.mode
+        if self.run_env.stage is not None:
+            mode = "stage" if mode == "default" else mode
+            fields += [("class:plan", "stage")] if mode != "stage" else []
+        fields += [mode_field(mode, self.mode_key)]
         fields += [truncate_cells(agent.label, _LABEL_CELLS)]
         running = sum(job.running for job in agent.tool_context.state(Jobs).all())
         fields += [counted(running, "job")] if running else []
