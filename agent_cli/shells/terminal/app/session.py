@@ -432,7 +432,7 @@ class AppRepl(Repl):
     def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
         fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
-        mode = agent.policy.mode
+        mode: str = agent.policy.mode
         if self.run_env.stage is not None:
             mode = "stage" if mode == "default" else mode
             fields += [("class:plan", "stage")] if mode != "stage" else []
