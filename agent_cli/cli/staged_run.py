@@ -7,15 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent_cli import Config, UsageError, find_environment, read_settings
+from agent_cli import RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli.run_flags import to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice
-from agent_cli.kernel.engine.types import ChangeObserver
-from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
+from agent_cli.kernel.runtime.checkpoints import stage_recorder
 from agent_cli.stage.copy import StageCopy
-from agent_cli.stage.run import Ended, new_stage, open_stage, run_in_copy
+from agent_cli.stage.run import StageEnd, new_stage, open_stage, run_program
 
 _BEGUN = "The turns work in a copy; at the end of each you decide what comes into your project. /stage leaves."
 _PROGRAM = (sys.executable, "-P", "-m", "agent_cli")
@@ -49,11 +47,8 @@ def run_in_stage(folder: os.PathLike[str], argv: Sequence[str]) -> int:
     return _run(open_stage(Path(folder)), argv, find_environment(os.environ)).code
 
 
-def _run(copy: StageCopy, argv: Sequence[str], run_env: RunEnvironment) -> Ended:
-    def watch(session: str) -> ChangeObserver:
-        return checkpoint_keeper(run_env, read_settings(Config(), run_env).settings(), session)
-
-    ended = run_in_copy(copy, [*_PROGRAM, *argv], run_env, watch)
+def _run(copy: StageCopy, argv: Sequence[str], run_env: RunEnvironment) -> StageEnd:
+    ended = run_program(copy, [*_PROGRAM, *argv], run_env, stage_recorder(run_env))
     if ended.notice:
         print_notice(ended.notice)
     return ended

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
-from agent_tools.record import Value
+from agent_tools.record import Protocol, Value
 from agent_tools.sandbox.conditions import ChangingSettingsError
 from agent_tools.sandbox.steady import read_steadily
-
-if TYPE_CHECKING:
-    from agent_cli.stage.protocol import StageClient
 
 T = TypeVar("T")
 
 
 class UsageError(Exception):
     """Something the user has to correct: one sentence, exit code 2."""
+
+
+class Stage(Protocol):
+    """The connection from a stage to the process outside."""
+
+    def request(self, do: str, **fields: Any) -> Any:
+        """Return the answer to a request. Raises ToolError."""
 
 
 class RunEnvironment(Value):
@@ -35,7 +39,7 @@ class RunEnvironment(Value):
     root: Path
     home: Path | None
     env: Mapping[str, str]
-    stage: StageClient | None = None
+    stage: Stage | None = None
 
 
 class StagedSessionError(UsageError):

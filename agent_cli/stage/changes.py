@@ -7,18 +7,17 @@ the project keeps its own. Nothing of the user's is overwritten that they have n
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from agent_cli.stage.copy import MAX_KEPT_BYTES, StageCopy
-from agent_cli.stage.tree import Entry, copy_entry, look, read_file
+from agent_cli.stage.tree import TreeEntry, copy_entry, look, read_entry
 from agent_tools.edit.diff import diff_parts, parse_hunks, unified
 from agent_tools.fs import files
 from agent_tools.fs.encoding import decode_text, split_lines
-from agent_tools.process.guarded_git import find_git, isolated_git
+from agent_tools.process.guarded_git import GitError, find_git, isolated_git
 from agent_tools.results import Diff, ToolError
 
 _MAX_FILE_BYTES = 1 << 30
@@ -33,8 +32,8 @@ class StagedChange(NamedTuple):
     """
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
     old: bytes | None
     new: bytes | None
     diff: Diff
@@ -88,14 +87,14 @@ def _change(copy: StageCopy, path: str) -> StagedChange | None:
     return StagedChange(path, before, after, old, new, diff, parts, other)
 
 
-def _alike(one: Entry, other: Entry) -> bool:
+def _alike(one: TreeEntry, other: TreeEntry) -> bool:
     return (one.kind, one.mode, one.target) == (other.kind, other.mode, other.target)
 
 
-def _content(root: Path, path: str, entry: Entry | None) -> bytes | None:
+def _content(root: Path, path: str, entry: TreeEntry | None) -> bytes | None:
     if entry is None or entry.kind != "file":
         return None
-    return read_file(root, path, _MAX_FILE_BYTES)
+    return read_entry(root, path, _MAX_FILE_BYTES)
 
 
 def _text(data: bytes | None) -> str | None:
@@ -105,7 +104,7 @@ def _text(data: bytes | None) -> str | None:
     return text.content if text is not None else None
 
 
-def _diff(path: str, before: Entry | None, after: Entry | None, old: bytes | None, new: bytes | None) -> Diff:
+def _diff(path: str, before: TreeEntry | None, after: TreeEntry | None, old: bytes | None, new: bytes | None) -> Diff:
     """Return the change as a diff; what is no text is described in words."""
     created, deleted = before is None, after is None
     kinds = {entry.kind for entry in (before, after) if entry is not None}
@@ -119,7 +118,7 @@ def _diff(path: str, before: Entry | None, after: Entry | None, old: bytes | Non
     return Diff(path, f"({_words(before, after, new)})", 0, 0, created, deleted)
 
 
-def _words(before: Entry | None, after: Entry | None, new: bytes | None) -> str:
+def _words(before: TreeEntry | None, after: TreeEntry | None, new: bytes | None) -> str:
     if after is None:
         return f"{'folder' if before and before.kind == 'folder' else 'no text'}, deleted"
     if after.kind == "link":
@@ -145,7 +144,7 @@ def without_parts(change: StagedChange, left_out: Collection[int]) -> bytes | No
 
 
 def _merged(
-    copy: StageCopy, path: str, old: bytes | None, new: bytes | None, real: Entry | None, after: Entry | None
+    copy: StageCopy, path: str, old: bytes | None, new: bytes | None, real: TreeEntry | None, after: TreeEntry | None
 ) -> bytes | None:
     """Return the file with the changes of both sides; None if they exclude each other, or one is no text."""
     theirs = _content(copy.root, path, real)
@@ -156,10 +155,10 @@ def _merged(
         for name, data in zip(names, (theirs, old, new), strict=True):
             Path(name).write_bytes(data or b"")
         git = isolated_git(find_git(os.environ.get("PATH", os.defpath), str(copy.root)))
-        done = subprocess.run(
-            [git.program, "merge-file", "-p", "-q", *names], env=dict(git.env), capture_output=True, check=False
-        )
-    return done.stdout if done.returncode == 0 else None
+        try:
+            return git.run("merge-file", "-p", "-q", *names)
+        except GitError:  # its code is the number of conflicts
+            return None
 
 
 def apply_changes(copy: StageCopy, changes: Sequence[StagedChange], left_out: Mapping[str, Collection[int]]) -> Applied:
@@ -217,7 +216,7 @@ def _apply(copy: StageCopy, change: StagedChange, left_out: Collection[int]) -> 
             if data is None:
                 return "conflict"
         if real is not None and real.kind == "file":
-            files.replace_file(place, data or b"", read_file(copy.root, path, _MAX_FILE_BYTES))
+            files.replace_file(place, data or b"", read_entry(copy.root, path, _MAX_FILE_BYTES))
             if change.before is None or after.mode != change.before.mode:
                 place.chmod(after.mode)
             return "merged" if theirs else "done"
@@ -236,7 +235,7 @@ def _apply(copy: StageCopy, change: StagedChange, left_out: Collection[int]) -> 
     return "done"
 
 
-def _remove(place: Path, entry: Entry) -> None:
+def _remove(place: Path, entry: TreeEntry) -> None:
     directory = files.open_directory(place.parent)
     try:
         if entry.kind == "folder":

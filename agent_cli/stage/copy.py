@@ -21,13 +21,13 @@ from agent_cli.kernel.run_environment import UsageError
 from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
 from agent_cli.stage.git_copy import SharedObjects, copy_git_folder
 from agent_cli.stage.tree import (
-    Entry,
-    Skipped,
+    NotCopied,
+    TreeEntry,
     copy_entry,
-    git_folders,
+    git_paths,
     look,
-    open_file,
-    read_file,
+    open_entry,
+    read_entry,
     scan,
     shares_blocks,
 )
@@ -49,8 +49,8 @@ _MAX_NAMED = 5
 class Known(NamedTuple):
     """A path when both sides were the same. at, size: where its content is in the pack; -1 if it is not kept."""
 
-    real: Entry | None
-    copy: Entry | None
+    real: TreeEntry | None
+    copy: TreeEntry | None
     at: int = -1
     size: int = 0
 
@@ -118,15 +118,15 @@ class StageCopy:
                 same = _same(self.root, self.tree, path, real, copied)
                 self._keep(path, real if same else None, copied, pack)
 
-    def _keep(self, path: str, real: Entry | None, copied: Entry | None, pack: BinaryIO) -> None:
+    def _keep(self, path: str, real: TreeEntry | None, copied: TreeEntry | None, pack: BinaryIO) -> None:
         at = size = -1
         if copied is not None and copied.kind == "file" and copied.size <= MAX_KEPT_BYTES:
-            data = read_file(self.tree, path, MAX_KEPT_BYTES) or b""
+            data = read_entry(self.tree, path, MAX_KEPT_BYTES) or b""
             at, size = pack.tell(), len(data)
             pack.write(data)
         self.base[path] = Known(real, copied, at, size)
 
-    def set_base(self, path: str, real: Entry | None, content: bytes | None) -> None:
+    def set_base(self, path: str, real: TreeEntry | None, content: bytes | None) -> None:
         """Let what the project has at a path now be what the copy is compared with: the copy has changed it."""
         at = size = -1
         if content is not None and len(content) <= MAX_KEPT_BYTES:
@@ -207,7 +207,7 @@ class StageCopy:
 
 
 def _known(row: list[Any]) -> Known:
-    real, copied = (Entry(e[0], e[1], e[2], e[3], (e[4][0], e[4][1]), e[5]) if e else None for e in row[:2])
+    real, copied = (TreeEntry(e[0], e[1], e[2], e[3], (e[4][0], e[4][1]), e[5]) if e else None for e in row[:2])
     return Known(real, copied, row[2], row[3])
 
 
@@ -236,7 +236,7 @@ def make_copy(folder: Path, root: Path, env: Mapping[str, str], use: Use, create
 
 
 def _make(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: str) -> tuple[StageCopy, list[str]]:
-    skipped: list[Skipped] = []
+    skipped: list[NotCopied] = []
     cheap = shares_blocks(folder)
     linked = [] if cheap else _large(root, _ignored(root, env, use))
     found = scan(root, frozenset(linked), skipped)
@@ -254,14 +254,14 @@ def _make(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: s
             except FileNotFoundError:
                 continue  # it was removed meanwhile
             except PermissionError as error:
-                skipped.append(Skipped(path, error.strerror or "cannot be read"))
+                skipped.append(NotCopied(path, error.strerror or "cannot be read"))
     for path in linked:
         place = copy.tree / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.mkdir() if (root / path).is_dir() else place.touch()
     shared: list[SharedObjects] = []
     folders = [path for path, entry in found.items() if entry.kind == "folder"]
-    gits = list(git_folders(root, folders))
+    gits = list(git_paths(root, folders))
     if gits:
         program = find_git(env.get("PATH", os.defpath), str(root))
         for path in gits:
@@ -270,7 +270,7 @@ def _make(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: s
     return copy, _notes(linked, skipped)
 
 
-def _notes(linked: list[str], skipped: list[Skipped]) -> list[str]:
+def _notes(linked: list[str], skipped: list[NotCopied]) -> list[str]:
     lines = []
     if linked:
         lines.append(f"Read-only in the copy, as git ignores it and it is large: {shorten(', '.join(linked), 200)}")
@@ -311,7 +311,7 @@ def _lies_below(path: str, folders: set[str]) -> bool:
     return any(parent.as_posix() in folders for parent in Path(path).parents)
 
 
-def _remove(place: Path, entry: Entry) -> None:
+def _remove(place: Path, entry: TreeEntry) -> None:
     if entry.kind == "folder":
         with suppress(OSError):  # what is left in it differs for a reason of its own
             place.rmdir()
@@ -319,7 +319,7 @@ def _remove(place: Path, entry: Entry) -> None:
     place.unlink(missing_ok=True)
 
 
-def _same(root: Path, tree: Path, path: str, real: Entry | None, copied: Entry | None) -> bool:
+def _same(root: Path, tree: Path, path: str, real: TreeEntry | None, copied: TreeEntry | None) -> bool:
     if real is None or copied is None or real[:3] != copied[:3]:  # kind, mode and target
         return False
     if real.kind != "file":
@@ -331,7 +331,7 @@ def _digest(root: Path, path: str) -> bytes:
     import hashlib
 
     found = hashlib.blake2b()
-    with open_file(root, path) as file:
+    with open_entry(root, path) as file:
         while part := file.read(1 << 20):
             found.update(part)
     return found.digest()

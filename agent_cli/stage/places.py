@@ -28,7 +28,7 @@ def stage_folders(folder: Path) -> Iterator[Path]:
         yield from sorted(entry for entry in folder.iterdir() if (entry / "stage.json").is_file())
 
 
-def stage_of(folder: Path, session: str) -> Path | None:
+def find_stage(folder: Path, session: str) -> Path | None:
     """Return the folder of the copy in which a session works; None for none. folder: of the project's copies."""
     for found in stage_folders(folder):
         with suppress(copy.StageError):

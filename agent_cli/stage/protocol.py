@@ -54,7 +54,7 @@ def current_stage() -> StageClient | None:
     return StageClient(socket.socket(fileno=int(number)))
 
 
-def serve(
+def answer_requests(
     connection: socket.socket, actions: Mapping[str, Callable[..., Any]], errors: tuple[type[Exception], ...]
 ) -> None:
     """Answer requests until the other end closes. errors: what a request may raise; their text is the answer."""

@@ -18,12 +18,12 @@ from agent_cli.stage.supervisor import Supervisor, visible
 from agent_tools.sandbox.bwrap import find_bwrap
 from agent_tools.text import counted, utc_stamp
 
-# The exit code of a run that waits for a decision.
-_SUSPENDED = 3
+# Of a run that waits for a decision.
+_SUSPENDED_EXIT_CODE = 3
 Watch = Callable[[str], ChangeObserver]
 
 
-class Ended:
+class StageEnd:
     """How a program in a stage ended.
 
     code: its exit code. left: the session to go on with outside the stage, "-" for a new one; "" if the user did not
@@ -34,7 +34,7 @@ class Ended:
         self.code, self.left, self.notice = code, left, notice
 
 
-def obstacle(run_env: RunEnvironment) -> str:
+def why_not_staged(run_env: RunEnvironment) -> str:
     """Return why a project cannot be staged; "" if it can, as far as can be told without trying."""
     if sys.platform != "linux" or not find_bwrap(run_env.env, (run_env.root,)):
         return "a staged turn needs bubblewrap, on Linux, and it is not installed"
@@ -45,7 +45,7 @@ def obstacle(run_env: RunEnvironment) -> str:
 
 def new_stage(run_env: RunEnvironment, use: Use) -> tuple[StageCopy, list[str]]:
     """Copy the project; return the copy, and notes for the user. use: of its git. Raises UsageError."""
-    if why := obstacle(run_env):
+    if why := why_not_staged(run_env):
         raise UsageError(f"The project cannot be staged: {why}.")
     folder = stages_folder(state_folder(run_env.env), run_env.root)
     remove_old(folder)
@@ -60,7 +60,7 @@ def open_stage(folder: Path) -> StageCopy:
         raise UsageError(f"The staged turn cannot go on: {error}.") from None
 
 
-def run_in_copy(copy: StageCopy, command: Sequence[str], run_env: RunEnvironment, watch: Watch) -> Ended:
+def run_program(copy: StageCopy, command: Sequence[str], run_env: RunEnvironment, watch: Watch) -> StageEnd:
     """Run a program in a stage, and remove that if nothing in it is left to decide. Raises UsageError.
 
     watch: returns the recorder of a session, for undo.
@@ -75,10 +75,10 @@ def run_in_copy(copy: StageCopy, command: Sequence[str], run_env: RunEnvironment
         changes = visible(staged_changes(copy))
         if not changes and not supervisor.in_turn:
             copy.delete()
-            return Ended(code, supervisor.left, "")
+            return StageEnd(code, supervisor.left, "")
     except (StageError, OSError) as error:
         raise UsageError(f"The staged turn cannot go on: {getattr(error, 'strerror', None) or error}.") from None
     session = copy.facts.session
     again = f"agent --resume {session[:8]} goes on there" if session else f"they are in {copy.folder}"
     notice = f"{counted(len(changes), 'change')} in the copy, which your project does not have: {again}."
-    return Ended(code, supervisor.left, notice if changes and code != _SUSPENDED else "")
+    return StageEnd(code, supervisor.left, notice if changes and code != _SUSPENDED_EXIT_CODE else "")

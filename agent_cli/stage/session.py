@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.messages import Message, ToolCall, ToolMessage, is_user_message, user_text
-from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.run_environment import Stage, UsageError
 from agent_tools.apply_changes import StagedTurn
 from agent_tools.base import Effect, ToolContext
 from agent_tools.registry import BUILTIN
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agent_cli.config.schema import Settings
     from agent_cli.kernel.engine.turn import Turn
     from agent_cli.policy.policy import Policy
-    from agent_cli.stage.protocol import StageClient
 
 APPLY = next(tool for tool in BUILTIN if tool.of_program)
 _MAX_COMMANDS = 20
@@ -31,7 +30,7 @@ class StagedSession(ChangeObserver):
     state: what the tool needs.
     """
 
-    def __init__(self, stage: StageClient, policy: Callable[[], Policy]) -> None:
+    def __init__(self, stage: Stage, policy: Callable[[], Policy]) -> None:
         self._stage, self._policy = stage, policy
         self._text, self._at, self._model = "", 0, ""
         self._commands: list[tuple[str, str]] = []

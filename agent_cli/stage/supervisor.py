@@ -19,7 +19,7 @@ from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.messages import AssistantMessage, Message, UserMessage
 from agent_cli.stage.changes import StagedChange, apply_changes, staged_changes
 from agent_cli.stage.copy import StageCopy, StageError
-from agent_cli.stage.protocol import VARIABLE, serve
+from agent_cli.stage.protocol import VARIABLE, answer_requests
 from agent_cli.stage.tree import copy_entry
 from agent_tools.base import Effect
 from agent_tools.record import to_json
@@ -55,7 +55,7 @@ class Supervisor:
                 process = subprocess.Popen(words, env=env, pass_fds=[far.fileno()])
                 far.close()
                 forward.append(process)
-                serve(near, self._actions(), (StageError, ToolError, OSError))
+                answer_requests(near, self._actions(), (StageError, ToolError, OSError))
                 return _exit_code(process.wait())
 
     def _actions(self) -> Mapping[str, Callable[..., Any]]:

@@ -16,13 +16,13 @@ from typing import BinaryIO, NamedTuple
 from agent_tools.fs.files import open_directory
 
 # `ioctl` of Linux that shares the blocks of a file, on file systems with copy on write.
-_FICLONE = 0x40049409
-_CHUNK = 1 << 20
+_CLONE_NUMBER = 0x40049409
+_CHUNK_BYTES = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file, folder or link.
 
     kind: "file", "folder" or "link". mode: permission bits; 0 for a link. target: of a link.
@@ -38,24 +38,24 @@ class Entry(NamedTuple):
     inode: int = 0
 
 
-class Skipped(NamedTuple):
+class NotCopied(NamedTuple):
     """A path that cannot be copied, and why."""
 
     path: str
     why: str
 
 
-def entry_of(state: os.stat_result, path: str) -> Entry | None:
+def entry_of(state: os.stat_result, path: str) -> TreeEntry | None:
     """Return what lies at a path with this state; None for what cannot be copied, such as a socket."""
     mode = stat.S_IMODE(state.st_mode)
     if stat.S_ISREG(state.st_mode):
-        return Entry("file", mode, "", state.st_size, (state.st_mtime_ns, state.st_ctime_ns), state.st_ino)
+        return TreeEntry("file", mode, "", state.st_size, (state.st_mtime_ns, state.st_ctime_ns), state.st_ino)
     if stat.S_ISDIR(state.st_mode):
-        return Entry("folder", mode)
-    return Entry("link", 0, str(Path(path).readlink())) if stat.S_ISLNK(state.st_mode) else None
+        return TreeEntry("folder", mode)
+    return TreeEntry("link", 0, str(Path(path).readlink())) if stat.S_ISLNK(state.st_mode) else None
 
 
-def look(root: Path, path: str) -> Entry | None:
+def look(root: Path, path: str) -> TreeEntry | None:
     """Return what lies at a path below a root now; None for nothing."""
     place = os.path.join(root, path)
     try:
@@ -64,12 +64,12 @@ def look(root: Path, path: str) -> Entry | None:
         return None
 
 
-def scan(root: Path, left_out: Collection[str] = (), skipped: list[Skipped] | None = None) -> dict[str, Entry]:
+def scan(root: Path, left_out: Collection[str] = (), skipped: list[NotCopied] | None = None) -> dict[str, TreeEntry]:
     """Return all below a root by path, a folder before what is in it.
 
     left_out: paths that are not looked at. skipped: collects what cannot be read, or cannot be copied.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, TreeEntry] = {}
     ways = [""]
     while ways:
         way = ways.pop()
@@ -78,7 +78,7 @@ def scan(root: Path, left_out: Collection[str] = (), skipped: list[Skipped] | No
                 inside = sorted(names, key=lambda item: item.name)
         except OSError as error:
             if skipped is not None:
-                skipped.append(Skipped(way, error.strerror or "cannot be read"))
+                skipped.append(NotCopied(way, error.strerror or "cannot be read"))
             continue
         for item in inside:
             path = f"{way}/{item.name}" if way else item.name
@@ -89,13 +89,13 @@ def scan(root: Path, left_out: Collection[str] = (), skipped: list[Skipped] | No
                 if entry is not None:
                     found[path] = entry
                 elif skipped is not None:
-                    skipped.append(Skipped(path, "not a file, folder or link"))
+                    skipped.append(NotCopied(path, "not a file, folder or link"))
                 if entry is not None and entry.kind == "folder":
                     ways.append(path)
     return found
 
 
-def git_folders(root: Path, folders: Collection[str]) -> Iterator[str]:
+def git_paths(root: Path, folders: Collection[str]) -> Iterator[str]:
     """Yield the paths named .git in a root and the given folders below it."""
     for folder in ("", *folders):
         path = f"{folder}/.git" if folder else ".git"
@@ -103,7 +103,7 @@ def git_folders(root: Path, folders: Collection[str]) -> Iterator[str]:
             yield path
 
 
-def copy_entry(source: Path, target: Path, path: str, entry: Entry) -> Entry:
+def copy_entry(source: Path, target: Path, path: str, entry: TreeEntry) -> TreeEntry:
     """Copy what lies at a path below one root to another, where nothing is; return what is there then.
 
     Times and permissions are kept; root keeps owners, too. Raises OSError.
@@ -117,10 +117,8 @@ def copy_entry(source: Path, target: Path, path: str, entry: Entry) -> Entry:
         _keep_owner(os.lstat(source / path), str(to))
         to.chmod(entry.mode)
         return entry
-    with open_file(source, path) as file:
+    with open_entry(source, path) as file:
         state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.ESTALE, "it was replaced meanwhile", path)
         made = os.open(to, _CREATE, 0o600)
         try:
             _copy_content(file.fileno(), made)
@@ -134,19 +132,23 @@ def copy_entry(source: Path, target: Path, path: str, entry: Entry) -> Entry:
     return found
 
 
-def open_file(root: Path, path: str) -> BinaryIO:
+def open_entry(root: Path, path: str) -> BinaryIO:
     """Open a file below a root for reading, through no link. Raises OSError."""
     place = root / path
     directory = open_directory(place.parent)
     try:
-        return os.fdopen(os.open(place.name, _READ, dir_fd=directory), "rb", 0)
+        descriptor = os.open(place.name, _READ, dir_fd=directory)
     finally:
         os.close(directory)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.ESTALE, "it was replaced", path)
+    return os.fdopen(descriptor, "rb", 0)
 
 
-def read_file(root: Path, path: str, limit: int) -> bytes | None:
+def read_entry(root: Path, path: str, limit: int) -> bytes | None:
     """Return the content of a file below a root; None if it is larger than the limit. Raises OSError."""
-    with open_file(root, path) as file:
+    with open_entry(root, path) as file:
         return file.read() if os.fstat(file.fileno()).st_size <= limit else None
 
 
@@ -155,9 +157,9 @@ def _copy_content(source: int, target: int) -> None:
     with suppress(OSError, ImportError):
         import fcntl
 
-        fcntl.ioctl(target, _FICLONE, source)
+        fcntl.ioctl(target, _CLONE_NUMBER, source)
         return
-    while part := os.read(source, _CHUNK):
+    while part := os.read(source, _CHUNK_BYTES):
         view = memoryview(part)
         while view:
             view = view[os.write(target, view) :]
@@ -177,7 +179,7 @@ def shares_blocks(folder: Path) -> bool:
         with names[0].open("wb+") as one, names[1].open("wb") as other:
             one.write(b"x" * 4096)
             one.flush()
-            fcntl.ioctl(other, _FICLONE, one.fileno())
+            fcntl.ioctl(other, _CLONE_NUMBER, one.fileno())
         return True
     except OSError:
         return False

@@ -75,11 +75,11 @@ def test_a_stage_is_begun_and_left_in_a_session(project: Path) -> None:
         drawn.wait("Apply 2 changes to your project?")
         drawn.rest()
         drawn.type("n")
-        drawn.wait("iscarded: the files are kept in")
+        drawn.wait("iscarded: the files stay in")
         assert git(project, "status", "--short") == ""
         drawn.line("/stage")
         drawn.until(lambda: drawn.visible().rstrip().splitlines()[-1].startswith("asks before changes"), "the end")
-        drawn.wait("iscarded: the files are kept in")
+        drawn.wait("iscarded: the files stay in")
         drawn.leave()
 
 

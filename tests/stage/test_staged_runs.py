@@ -212,6 +212,6 @@ def test_options_that_conflict_with_a_copy(project: Project, more: list[str]) ->
 def test_without_a_sandbox_a_stage_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = RunEnvironment(tmp_path, tmp_path, None, {"PATH": "/nonexistent"})
     monkeypatch.setattr(stage_run, "find_bwrap", lambda env, writable: None)
-    assert "needs bubblewrap" in stage_run.obstacle(here)
+    assert "needs bubblewrap" in stage_run.why_not_staged(here)
     monkeypatch.undo()
-    assert "home folder" in stage_run.obstacle(here.replace(home=tmp_path, env=dict(GIT)))
+    assert "home folder" in stage_run.why_not_staged(here.replace(home=tmp_path, env=dict(GIT)))

@@ -65,9 +65,9 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
         lines += [f"left the stage: {text}" for text in args.outside]
         for change in _stage(ctx).request("changes"):
             if change["other"] == "conflict":
-                lines.append(f"you changed {change['diff']['path']} as well, in the same place: yours is kept")
+                lines.append(f"you changed {change['diff']['path']} as well, in the same place: yours stays")
             elif change["other"]:
-                lines.append(f"you changed {change['diff']['path']} as well: both changes are kept")
+                lines.append(f"you changed {change['diff']['path']} as well: both changes are in")
         return tuple(lines)
 
     def preview(self, args: ApplyChangesArgs, ctx: ToolContext) -> Diff | Diffs:
@@ -91,8 +91,8 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
             lines.append(f"The user had changed these as well, and both changes are in: {', '.join(done['merged'])}.")
         if done["kept"]:
             lines.append(
-                f"Not applied, as the user changed the same lines meanwhile: {', '.join(done['kept'])}. The copy has "
-                "your version still; they are asked about it when the turn ends."
+                f"Not applied, because the user changed the same lines: {', '.join(done['kept'])}. The copy still has "
+                "your version; the user decides on it at the end of the turn."
             )
         lines += [f"Not applied: {path}: {why}." for path, why in done["failed"].items()]
         lines += done["warnings"]
@@ -105,7 +105,7 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
                 f"The user did not take the changes yet and said: {reason}\nThe copy is as you left it. Continue."
             )
         kept = _stage(ctx).request("discard")
-        shown = Note(f"Discarded: the files are kept in {kept} for 14 days.")
+        shown = Note(f"Discarded: the files stay in {kept} for 14 days.")
         return ToolResult(
             "The user discarded the changes; the copy is as the project.", shown, finish=Finish(checked=True)
         )

@@ -28,6 +28,7 @@ from agent_cli import (
     MessageAdded,
     QuestionAsked,
     QuestionReply,
+    RunEnvironment,
     Session,
     SessionNotFoundError,
     Suspended,
@@ -45,10 +46,9 @@ from agent_cli.extras.server.proposal import propose_for_session
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
 from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
-from agent_cli.kernel.engine.types import ChangeObserver
-from agent_cli.kernel.run_environment import RunEnvironment, StagedSessionError
+from agent_cli.kernel.run_environment import StagedSessionError
 from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
-from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
+from agent_cli.kernel.runtime.checkpoints import stage_recorder
 from agent_cli.kernel.runtime.pending import project_store
 from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
 from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
@@ -59,8 +59,8 @@ from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_cli.stage.copy import StageCopy
-from agent_cli.stage.places import stage_of, stages_folder
-from agent_cli.stage.run import new_stage, open_stage, run_in_copy
+from agent_cli.stage.places import find_stage, stages_folder
+from agent_cli.stage.run import new_stage, open_stage, run_program
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular, write_atomic
 from agent_tools.record import to_json
@@ -439,7 +439,7 @@ def _run(task: ServerTask) -> int:
     if run_env.stage is not None:
         return TaskWorker(task, os.environ).run()
     if task.spec.stage:
-        known = stage_of(stages_folder(state_folder(run_env.env), run_env.root), task.session_id)
+        known = find_stage(stages_folder(state_folder(run_env.env), run_env.root), task.session_id)
         use = read_settings(task.spec.config, run_env).trust.git_use
         return _run_in(open_stage(known) if known is not None else new_stage(run_env, use)[0], task, run_env)
     try:
@@ -449,12 +449,9 @@ def _run(task: ServerTask) -> int:
 
 
 def _run_in(copy: StageCopy, task: ServerTask, run_env: RunEnvironment) -> int:
-    def watch(session: str) -> ChangeObserver:
-        return checkpoint_keeper(run_env, read_settings(Config(), run_env).settings(), session)
-
     task.release()
     command = [sys.executable, "-P", "-m", "agent_cli.extras.server.worker", str(task.folder)]
-    return run_in_copy(copy, command, run_env, watch).code
+    return run_program(copy, command, run_env, stage_recorder(run_env)).code
 
 
 def main(folder: str) -> int:

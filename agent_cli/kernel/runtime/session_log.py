@@ -88,7 +88,7 @@ def model_name(config: Config, settings: Settings, restored: Restored | None) ->
 def _require_stage(state: Path, store: SessionStore, session_id: str) -> None:
     """Raise StagedSessionError if a session works in a stage."""
     folder = state / "stages" / store.folder.name
-    if os.path.isdir(folder) and (found := places.stage_of(folder, session_id)) is not None:  # noqa: PTH112
+    if os.path.isdir(folder) and (found := places.find_stage(folder, session_id)) is not None:  # noqa: PTH112
         raise StagedSessionError(found, session_id)
 
 

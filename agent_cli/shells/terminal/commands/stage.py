@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_cli import UsageError
 from agent_cli.shells.terminal.slash import SlashContext, slash
-from agent_cli.stage.run import obstacle
+from agent_cli.stage.run import why_not_staged
 from agent_tools.record import from_json
 from agent_tools.results import Diff, Diffs, ToolError
 from agent_tools.text import counted
@@ -23,7 +23,7 @@ def _stage(ctx: SlashContext, words: str) -> None:
     if stage is None:
         if words:
             raise UsageError("There is no stage: /stage begins one.")
-        if why := obstacle(ctx.run_env):
+        if why := why_not_staged(ctx.run_env):
             raise UsageError(f"The project cannot be staged: {why}.")
         ctx.change_stage()
     try:
@@ -51,11 +51,11 @@ def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]]) -> Non
     if not ctx.confirm(f"{words.capitalize()} {what}?", grave=words == "discard"):
         return
     if words == "discard":
-        ctx.say(f"Discarded; the files are kept in {stage.request('discard')} for 14 days.")
+        ctx.say(f"Discarded: the files stay in {stage.request('discard')} for 14 days.")
         return
     done = stage.request("apply", left_out={}, call=f"apply_{os.urandom(8).hex()}", summary=what, turn=turn)
     ctx.say(f"Applied: {', '.join([*done['done'], *done['merged']]) or 'nothing'}.")
     if done["kept"]:
-        ctx.say(f"Yours is kept, as you changed the same lines: {', '.join(done['kept'])}.")
+        ctx.say(f"Your version stays, as you changed the same lines: {', '.join(done['kept'])}.")
     for path, why in done["failed"].items():
         ctx.say(f"Not applied: {path}: {why}.")

@@ -232,7 +232,7 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
     no = words_for("no, because> ", reject)
     why = "the model learns it; after a comment (Tab), the other calls of its answer are skipped"
     if is_staged(request):
-        why = "the files are kept for 14 days; with a comment (Tab), the work goes on in the copy instead"
+        why = "the files stay in the state folder for 14 days; with a comment (Tab), the model continues in the copy"
     detail = "Tab: say what to do instead"
     yield Choice("n", no_label, GiveAnswer(reject), NO, no_label.lower(), detail=detail, why=why, comment=no)
     if change.name:
