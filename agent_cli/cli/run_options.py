@@ -87,6 +87,9 @@ class RunOptions(Value):
     name: Annotated[
         str | None, _flag("-n --name", SESSION, "Name the session, for lists and --resume.", metavar="NAME")
     ] = None
+    schedule: Annotated[
+        str, _flag("--schedule", HOST, "The schedule that starts this session, see agent every.", metavar="ID")
+    ] = ""
     no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Do not save the session.")] = (
         False
     )
@@ -424,6 +427,7 @@ def session_config(options: RunOptions) -> Config:
         fork=options.fork_session,
         session_id=options.session_id,
         name=options.name,
+        schedule=options.schedule,
         resume_at=options.resume_session_at,
         resume_without=options.resume_drops_turn,
         model=options.model,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from agent_cli import MODES
+from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.user_decision import DecisionWord, LineComment, with_comments
 
 LongText = Annotated[str, StringConstraints(max_length=400_000)]
@@ -150,7 +151,7 @@ class DecisionChoices(JsonBody):
 
     comments: Comments = []
     rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     mode: ShortText = ""
     hunks: HunkIndexes | None = None
     arguments: dict[str, Any] | None = None
