@@ -73,9 +73,7 @@ def test_a_run_that_did_not_begin_is_tried_again_and_then_given_up(tmp_path: Pat
         machine.at(f"2026-11-28 09:0{minute}")
     assert len(machine.started) == MAX_ATTEMPTS
     assert len({word for words in machine.started for word in words if "session-id" in word}) == MAX_ATTEMPTS
-    assert [(run.step, run.why) for run in machine.runs(daily)] == [
-        ("ended", "did not begin: it printed nothing")
-    ]
+    assert [(run.step, run.why) for run in machine.runs(daily)] == [("ended", "did not begin: it printed nothing")]
     machine.does = lambda machine, log: machine.session(log)
     machine.at("2026-11-29 09:00")
     assert machine.claimed(daily)[1:] == ["11-29T09:00"]

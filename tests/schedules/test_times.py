@@ -122,8 +122,8 @@ def test_words_become_fields(text: str, cron: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["99 * * * *", "* * *", "7m", "24h", "0m", "fooday 9:00", "0 0 30 2 *", "day 25:00", "* * * * * *", "", "1/0 * * * *",
-             "0 0 * 13 *", "L/2 * * * *", "\x1b[31m"],
+    "text", ["99 * * * *", "* * *", "7m", "24h", "0m", "fooday 9:00", "0 0 30 2 *", "day 25:00", "* * * * * *", "",
+             "1/0 * * * *", "0 0 * 13 *", "L/2 * * * *", "\x1b[31m"],
 )  # fmt: skip
 def test_what_is_no_time_is_one_sentence(text: str) -> None:
     with pytest.raises(UsageError) as caught:

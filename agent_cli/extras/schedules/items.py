@@ -10,7 +10,7 @@ from typing import Any
 from agent_cli import RunEnvironment, UsageError
 from agent_cli.extras.schedules.install import kept_environment
 from agent_cli.extras.schedules.times import find_zone, machine_zone, next_time, read_spec
-from agent_cli.kernel.session.schedules import Schedule, ScheduledRun, ScheduleStore, open_run, stamp
+from agent_cli.kernel.session.schedules import OPEN_STATES, Schedule, ScheduledRun, ScheduleStore, open_run, stamp
 from agent_tools.text import one_line
 
 
@@ -51,12 +51,13 @@ def schedule_item(store: ScheduleStore, schedule: Schedule, now: datetime) -> di
     """Return a schedule as JSON data. `state` and `session_id` are those of the run that is not over, if any."""
     runs = store.runs(schedule.id)
     at_work = open_run(runs)
+    state = store.state_of(schedule, at_work).state if at_work is not None else ""
+    state = state if state in OPEN_STATES else ""  # the next tick records that it has ended
     return {
         "id": schedule.id, "spec": schedule.spec, "zone": schedule.zone, "folder": schedule.folder,
         "prompt": schedule.prompt, "paused": schedule.paused, "missed": schedule.missed, "budget": schedule.budget,
         "next": coming_time(schedule, now), "rules": store.rules(schedule.id),
-        "state": store.state_of(schedule, at_work).state if at_work is not None else "",
-        "session_id": at_work.session_id if at_work is not None else "",
+        "state": state, "session_id": at_work.session_id if at_work is not None and state else "",
         "last": run_item(store, schedule, runs[-1]) if runs else None,
     }  # fmt: skip
 

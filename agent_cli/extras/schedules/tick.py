@@ -176,7 +176,7 @@ class Ticker:
             return run.session_id
         try:
             if run.session_id and not resume:
-                remove_session(self._store.log(schedule, run.session_id))  # it has no message
+                remove_session(self._store.log(schedule, run.session_id))  # no turn has begun in it
             session_id = run.session_id if resume else new_uuid()
             self._record(schedule, run.at, "resumed" if resume else "started", session_id=session_id)
             words = ["resume", session_id] if resume else self._words(schedule, run, session_id)

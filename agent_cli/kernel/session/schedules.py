@@ -93,10 +93,14 @@ class ScheduledRun(Value):
         return self.step in ("ended", "skipped")
 
 
+# States of a run that is not over.
+OPEN_STATES = ("starting", "running", "waiting", "broken off")
+
+
 class RunState(Value):
     """How a run stands.
 
-    state: "starting", "running", "waiting", "broken off", "skipped", or how its session ended.
+    state: one of `OPEN_STATES`, "skipped", or how its session ended.
     session: as lists show it; None if it has none.
     """
 
@@ -257,7 +261,8 @@ class ScheduleStore:
             session = summarize_session(log) if log is not None else None
             return RunState("skipped" if run.step == "skipped" else run.why, run.why, run.cost, session)
         session = summarize_session(log) if log is not None else None
-        begun = session is not None and session.messages > 0
+        # Without an answer, and without an end, no turn has begun: the process died at its message.
+        begun = session is not None and session.messages > (session.ended == "done")
         cost = session.cost if session is not None else 0.0
         if log is not None and (self.is_running(schedule.id) or is_open(log)):
             return RunState("running", "", cost, session)
