@@ -80,6 +80,21 @@ def test_a_run_waits_and_a_rule_of_the_schedule_lets_the_next_ones_through(work:
     assert agent(["sessions", "list"], work).stdout.count("do it (") == 2
 
 
+def test_a_start_tells_of_it_and_the_question_offers_the_rule(work: Path) -> None:
+    which = add(work, replies=[MKDIR, {"text": "Done."}])
+    agent(["every", "run", which], work)
+    session = until(work, "waiting")["session_id"]
+    hello = script(work.parent / "hello.toml", [{"text": "Hello."}])
+    started = agent(["--plain", "--model", hello], work, stdin="/exit\n")
+    assert f"Schedule {which} (* * * * *) waits for you. See: agent pending --all" in started.stderr + started.stdout
+    done = agent(["--plain", "--resume", session], work, stdin="S\n")
+    assert "always in this schedule: mkdir made" in done.stdout + done.stderr
+    assert (work / "made").is_dir()
+    assert schedules(work)[0]["rules"] == ["Bash(mkdir made)"]
+    again = agent(["--plain", "--model", hello], work, stdin="/exit\n")
+    assert "waits for you" not in again.stderr + again.stdout
+
+
 def test_a_scope_of_a_schedule_is_refused_elsewhere(work: Path) -> None:
     model = script(work / "s.toml", [MKDIR])
     agent(["-p", "--model", model, "--on-ask", "suspend", "do it"], work)

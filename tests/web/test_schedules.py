@@ -35,6 +35,8 @@ def test_a_schedule_is_added_run_and_decided(browser: Browser, tmp_path: Path) -
             expect(page.get_by_text("Started.")).to_be_visible()
             dialog.get_by_role("button", name="Close").click()
             page.get_by_role("link", name="Tidy up").first.click()
+            page.get_by_role("button", name="Allow once").wait_for()
+            page.wait_for_timeout(700)  # the guard against early keys
             press_more(page, "Always in this schedule: mkdir made")
             expect(page.get_by_text("Tidied.")).to_be_visible()
             page.get_by_role("button", name="Schedules").click()

@@ -21,7 +21,7 @@ from typing import Literal
 
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.files import is_open, sync_folder
-from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.store import SessionStore, schedules_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_session
 from agent_tools.fs.safe_files import acquire, append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
@@ -108,10 +108,6 @@ class RunState(Value):
     why: str
     cost: float
     session: SessionSummary | None = None
-
-
-def schedules_folder(state: Path) -> Path:
-    return state / "schedules"
 
 
 def rules_file(state: Path, schedule_id: str) -> Path:
