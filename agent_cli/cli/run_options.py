@@ -87,9 +87,6 @@ class RunOptions(Value):
     name: Annotated[
         str | None, _flag("-n --name", SESSION, "Name the session, for lists and --resume.", metavar="NAME")
     ] = None
-    schedule: Annotated[
-        str, _flag("--schedule", HOST, "The schedule that starts this session, see agent every.", metavar="ID")
-    ] = ""
     no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Do not save the session.")] = (
         False
     )
@@ -365,6 +362,9 @@ class RunOptions(Value):
     resume_drops_turn: Annotated[
         str | None, _flag("--resume-drops-turn", HOST, "With -r: the turn that is to be left out.", metavar="UUID")
     ] = None
+    schedule: Annotated[
+        str, _flag("--schedule", HOST, "The schedule that starts this session, see agent every.", metavar="ID")
+    ] = ""
 
     await_initialize: Annotated[
         bool, _flag("--await-initialize", HOST, "Do not read settings before the request initialize (always the case).")
