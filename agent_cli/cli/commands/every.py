@@ -222,7 +222,7 @@ def log(
 
 @app.command(epilog=examples("agent every run 3f2a91"))
 def run(which: Which) -> int:
-    """Start a run now, besides the times of the schedule."""
+    """Start a run now."""
     state = state_folder(os.environ)
     schedule = ScheduleStore(state).find(which)
     session_id = Ticker(state, os.environ).run_now(schedule)
@@ -242,7 +242,7 @@ def pause(which: Which) -> int:
 
 @app.command(epilog=examples("agent every resume 3f2a91"))
 def resume(which: Which) -> int:
-    """End a pause; the times in it do not count as missed."""
+    """End a pause; times during the pause are not made up for."""
     store = ScheduleStore(state_folder(os.environ))
     schedule = store.pause(store.find(which), utc_now(), paused=False)
     coming = _shown(coming_time(schedule, utc_now()), schedule)
