@@ -134,13 +134,13 @@ BUDGETS = {
     "agent_cli": 350, "agent_tools": 4100, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2650, "agent_tools.fs": 2460, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
-    "agent_tools.web": 850, "cli": 7900, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
+    "agent_tools.web": 850, "cli": 7970, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.schedules": 720,
-    "extras.server": 6480, "git": 1350,
-    "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000, "kernel.runtime": 6460, "kernel.session": 6200,
+    "extras.server": 6540, "git": 1350,
+    "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000, "kernel.runtime": 6530, "kernel.session": 6200,
     "knowledge": 1950, "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150,
     "mcp": 4450, "models": 8300, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700,
-    "shells.terminal": 15450, "telemetry": 1100, "undo": 3000,
+    "shells.terminal": 15540, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
 

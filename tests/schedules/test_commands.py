@@ -232,10 +232,10 @@ def test_a_key_of_the_user_manager_counts(work: Path) -> None:
 def test_the_tick_runs_with_the_environment_of_the_schedule(work: Path) -> None:
     bash = {"calls": [call("Bash", command="echo $PATH > seen; pwd >> seen; echo $LANG$UNSEEN >> seen")]}
     add(work, "--allowedTools", "Bash", replies=[bash, {"text": "Done."}],
-        env={"PATH": f"/of/the/shell:rel:{os.environ['PATH']}", "LANG": "C.UTF-8", "UNSEEN": "x"})  # fmt: skip
+        env={"PATH": f"/of/the/shell@3:rel:{os.environ['PATH']}", "LANG": "C.UTF-8", "UNSEEN": "x"})  # fmt: skip
     due(work)
     agent(["every", "tick"], work, {"LANG": "C", "PATH": "/usr/bin:/bin"})
     until(work, "done")
     path, folder, rest = (work / "seen").read_text().splitlines()
-    assert path.startswith("/of/the/shell:") and "rel" not in path.split(":")
+    assert path.startswith("/of/the/shell@3:") and "rel" not in path.split(":")
     assert (folder, rest) == (str(work), "C.UTF-8")

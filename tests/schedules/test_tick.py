@@ -93,6 +93,19 @@ def test_a_run_that_broke_off_is_resumed(tmp_path: Path) -> None:
     assert [(run.why, run.attempts) for run in machine.runs(daily)] == [("broke off", MAX_ATTEMPTS)]
 
 
+def test_a_session_that_was_removed_does_not_run_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    daily = machine.add("day 9:00")
+    machine.does = lambda machine, log: machine.session(log, "Suspended")
+    machine.at("2026-11-28 09:00")
+    machine.at("2026-11-28 09:01")
+    machine.store.log(daily, machine.runs(daily)[0].session_id).unlink()
+    machine.at("2026-11-28 09:02")
+    assert [(run.step, run.why, run.attempts) for run in machine.runs(daily)] == [
+        ("ended", "its session was removed", 1)
+    ]
+
+
 def test_the_budget_is_that_of_the_day_in_the_zone_of_the_schedule(tmp_path: Path) -> None:
     machine = Machine(tmp_path, "2026-11-27 22:30")
     hourly = machine.add("hour", "Europe/Berlin", budget=1.0)
@@ -151,6 +164,7 @@ def test_a_long_log_of_runs_is_shortened(tmp_path: Path) -> None:
     hourly = machine.add("hour")
     path = machine.store.folder / hourly.id / "runs.jsonl"
     moment = utc("2024-01-01")
+    machine.runs(hourly)
     line = ScheduleStep(stamp(moment), "skipped", stamp(moment), why="x" * 3_000)
     machine.store.record(hourly.id, line)
     path.write_bytes(path.read_bytes() * 1_000)

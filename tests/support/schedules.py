@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.extras.schedules.items import new_schedule
 from agent_cli.extras.schedules.tick import Ticker
 from agent_cli.kernel.events import MessageAdded, TurnFinished, TurnStarted, UsageAdded
-from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
 from agent_cli.kernel.results import Diagnostics, Usage
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.session.log import SessionLog
@@ -62,6 +62,7 @@ class Machine:
         made.create(Header(log.stem, "/", "/", "m", "", (), "1"))
         made.record(TurnStarted("m", "default"))
         made.record(MessageAdded(UserMessage("do it")))
+        made.record(MessageAdded(AssistantMessage((Text("Done."),))))
         made.record(UsageAdded("m", Usage(cost=self.cost)))
         if result:
             made.record(TurnFinished(result, Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage()))

@@ -54,8 +54,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 @app.command(
     epilog="SPEC is five cron fields, @daily and the like, 15m, 2h, 'weekdays 9:00' or 'monday,thursday 18:30'.\n\n"
     + examples(
-        "agent every 'weekdays 9:00' \"Update the dependencies and run the tests\"",
-        "agent every '0 3 * * 1' --in ~/src/app --budget-per-day 2 \"Look for flaky tests\"",
+        "agent every add 'weekdays 9:00' \"Update the dependencies\"",
+        "agent every add '0 3 * * 1' --budget-per-day 2 \"Look for flaky tests\"",
     )
 )
 @with_run_options(
@@ -161,7 +161,7 @@ def _shown(moment: str, schedule: Schedule) -> str:
     return datetime.fromisoformat(moment).astimezone(find_zone(schedule.zone)).strftime("%a %Y-%m-%d %H:%M")
 
 
-@app.command("list", epilog=examples("agent every", "agent every list --json"))
+@app.command("list", epilog=examples("agent every list", "agent every list --json"))
 def list_schedules(as_json: AsJson = False) -> int:
     """List schedules: when, the next time, how the last run ended, what waits."""
     store = ScheduleStore(state_folder(os.environ))
@@ -274,7 +274,7 @@ def rm(which: Which, yes: Yes = False) -> int:
 def install_waker(
     kind: Annotated[
         str, typer.Option("--with", metavar="WHAT", callback=check_choice(("", "systemd", "cron")),
-                          help="systemd or cron (default: the first that is there).")
+                          help="What to use: systemd or cron (default: the first that is there).")
     ] = "",
     yes: Yes = False,
 ) -> int:  # fmt: skip

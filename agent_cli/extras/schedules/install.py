@@ -23,7 +23,7 @@ UNIT = "agent-every"
 _MARK = f"# {UNIT}"
 _SECONDS = 20
 _MAX_BYTES = 1 << 20
-# Variables of the shell that runs get. None of them has a secret.
+# Variables of the shell that runs get. None of them has a secret; the address of a proxy may, and is then left out.
 _KEPT = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV",
     "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "AGENT_STATE_DIR", "CLAUDE_CONFIG_DIR",
@@ -35,7 +35,7 @@ _PLACES = ("AGENT_STATE_DIR", "XDG_STATE_HOME")
 
 def kept_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that the runs of a schedule get, besides those of the process that ticks."""
-    found = {name: env[name] for name in _KEPT if env.get(name) and "@" not in env[name]}
+    found = {name: env[name] for name in _KEPT if env.get(name) and not ("proxy" in name.lower() and "@" in env[name])}
     path = [folder for folder in found.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
     return {**found, "PATH": os.pathsep.join(path)}
 

@@ -154,6 +154,8 @@ class Ticker:
         if run is None:
             return ""
         now = self._store.state_of(schedule, run)
+        if now.begun and not run.begun:
+            self._record(schedule, run.at, "begun")
         if now.state == "waiting":
             return f"session {run.session_id[:8]} waits for you"
         if now.state == "running":
@@ -161,8 +163,10 @@ class Ticker:
         if now.state not in ("starting", "broken off"):
             self._record(schedule, run.at, "ended", why=now.state, cost=now.cost)
             return ""
-        if run.attempts >= MAX_ATTEMPTS or not Path(schedule.folder).is_dir():
-            why = "broke off" if now.state == "broken off" else f"did not begin: {self._last_words(schedule)}"
+        removed = run.begun and not now.begun
+        if removed or run.attempts >= MAX_ATTEMPTS or not Path(schedule.folder).is_dir():
+            why = "broke off" if now.begun else f"did not begin: {self._last_words(schedule)}"
+            why = "its session was removed" if removed else why
             self._record(schedule, run.at, "ended", why=why, cost=now.cost)
             self._say(schedule, f"the run of {local_stamp(schedule, run.at)} {why}")
             return ""

@@ -33,7 +33,7 @@ class ScheduleTicker:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._ticker = Ticker(hub.state, hub.env)
+        self._ticker, self._store = Ticker(hub.state, hub.env), ScheduleStore(hub.state)
         self._states: dict[str, str] = {}
         self._minute = 0
 
@@ -53,8 +53,7 @@ class ScheduleTicker:
         if (minute := int(time.time() // 60)) != self._minute:
             self._minute = minute
             self._ticker.tick()
-        store = ScheduleStore(self._hub.state)
-        found = {}
+        store, found = self._store, {}
         for schedule in store.all():
             if (run := open_run(store.runs(schedule.id))) is not None and run.session_id:
                 found[run.session_id] = store.state_of(schedule, run).state

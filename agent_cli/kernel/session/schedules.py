@@ -22,7 +22,7 @@ from typing import Literal
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.files import is_open, sync_folder
 from agent_cli.kernel.session.store import SessionStore, schedules_folder
-from agent_cli.kernel.session.summary import SessionSummary, summarize_session
+from agent_cli.kernel.session.summary import summarize_session
 from agent_tools.fs.safe_files import acquire, append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import one_line
@@ -31,7 +31,7 @@ _MAX_BYTES = 16 << 20
 # Longer logs of runs lose the older half of their lines.
 _LONG_BYTES = 2 << 20
 _ID = re.compile(r"[0-9a-f]{6}")
-Step = Literal["claimed", "started", "resumed", "ended", "skipped"]
+Step = Literal["claimed", "started", "resumed", "begun", "ended", "skipped"]
 
 
 class Schedule(Value, tag="Schedule"):
@@ -64,6 +64,7 @@ class Schedule(Value, tag="Schedule"):
 class ScheduleStep(Value, tag="ScheduledRun"):
     """A step of a run.
 
+    step: "begun" once its session was seen to have begun.
     at: the time of the run, in UTC. by_hand: the user started it. session_id: of its session, once it is started.
     why: how it ended, or why it was skipped. cost: in dollars, at the end.
     """
@@ -78,7 +79,10 @@ class ScheduleStep(Value, tag="ScheduledRun"):
 
 
 class ScheduledRun(Value):
-    """A run as its steps tell. step: the last one. attempts: how often a process was started for it."""
+    """A run as its steps tell.
+
+    step: the last one. attempts: how often a process was started for it. begun: its session had begun.
+    """
 
     at: str
     step: Step
@@ -87,6 +91,7 @@ class ScheduledRun(Value):
     why: str = ""
     cost: float = 0.0
     attempts: int = 0
+    begun: bool = False
 
     @property
     def over(self) -> bool:
@@ -101,13 +106,13 @@ class RunState(Value):
     """How a run stands.
 
     state: one of `OPEN_STATES`, "skipped", or how its session ended.
-    session: as lists show it; None if it has none.
+    begun: its session has begun.
     """
 
     state: str
     why: str
     cost: float
-    session: SessionSummary | None = None
+    begun: bool = False
 
 
 def rules_file(state: Path, schedule_id: str) -> Path:
@@ -127,6 +132,8 @@ class ScheduleStore:
 
     def __init__(self, state: Path) -> None:
         self.state, self.folder = state, schedules_folder(state)
+        # The runs that were read, with the size of their file, which only grows.
+        self._read_runs: dict[str, tuple[int, list[ScheduledRun]]] = {}
 
     def all(self) -> list[Schedule]:
         """Return all schedules, the oldest first; one that cannot be read is left out."""
@@ -196,6 +203,15 @@ class ScheduleStore:
 
     def runs(self, schedule_id: str) -> list[ScheduledRun]:
         """Return the runs of a schedule, in the order in which they were claimed."""
+        try:
+            size = (self.folder / schedule_id / "runs.jsonl").stat().st_size
+        except OSError:
+            return []
+        if self._read_runs.get(schedule_id, (-1, []))[0] != size:
+            self._read_runs[schedule_id] = size, self._fold_runs(schedule_id)
+        return self._read_runs[schedule_id][1]
+
+    def _fold_runs(self, schedule_id: str) -> list[ScheduledRun]:
         found: dict[str, ScheduledRun] = {}
         for step in self._steps(schedule_id):
             run = found.get(step.at) or ScheduledRun(step.at, step.step, by_hand=step.by_hand)
@@ -205,6 +221,7 @@ class ScheduleStore:
                 why=step.why or run.why,
                 cost=step.cost or run.cost,
                 attempts=run.attempts + (step.step in ("started", "resumed")),
+                begun=step.step in ("begun", "resumed") or (run.begun and step.step != "started"),
             )
         return list(found.values())
 
@@ -252,19 +269,18 @@ class ScheduleStore:
 
     def state_of(self, schedule: Schedule, run: ScheduledRun) -> RunState:
         """Find out how a run stands, from its session unless that is recorded."""
-        log = self.log(schedule, run.session_id) if run.session_id else None
         if run.over:
-            session = summarize_session(log) if log is not None else None
-            return RunState("skipped" if run.step == "skipped" else run.why, run.why, run.cost, session)
+            return RunState("skipped" if run.step == "skipped" else run.why, run.why, run.cost)
+        log = self.log(schedule, run.session_id) if run.session_id else None
         session = summarize_session(log) if log is not None else None
         # Without an answer, and without an end, no turn has begun: the process died at its message.
         begun = session is not None and session.messages > (session.ended == "done")
         cost = session.cost if session is not None else 0.0
         if log is not None and (self.is_running(schedule.id) or is_open(log)):
-            return RunState("running", "", cost, session)
+            return RunState("running", "", cost, begun)
         if session is None or not begun:
             return RunState("starting", "", cost)
-        return RunState({"open": "broken off"}.get(session.ended, session.ended), "", cost, session)
+        return RunState({"open": "broken off"}.get(session.ended, session.ended), "", cost, begun)
 
 
 def open_run(runs: Sequence[ScheduledRun]) -> ScheduledRun | None:
