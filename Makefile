@@ -56,7 +56,7 @@ fuzz: $(VENV)/.dev
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev
 	CRASH_POINTS=$${CRASH_POINTS:-1000} CRASH_SEED=$${CRASH_SEED:-$$(date +%s)} MUTATIONS=$${MUTATIONS:-1000} \
-	  $(BIN)/pytest -n $(JOBS) tests/session/test_crashes.py tests/session/test_mutations.py
+	  $(BIN)/pytest -n $(JOBS) tests/session/test_crashes.py tests/schedules/test_crashes.py tests/session/test_mutations.py
 
 # Working days with all parts of the program, in every front end and with every fault.
 stories: $(VENV)/.dev

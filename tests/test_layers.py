@@ -32,8 +32,8 @@ MAY_IMPORT: dict[str, str] = {
     "git": "kernel config policy undo models kernel.engine kernel.session",
     "telemetry": "kernel config kernel.session",
     "stage": "kernel config policy kernel.engine kernel.session",
-    "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine hooks knowledge mcp telemetry ide stage",
+    "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo kernel.engine "
+    "hooks knowledge mcp telemetry ide stage",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
     "telemetry kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
@@ -46,10 +46,11 @@ MAY_IMPORT: dict[str, str] = {
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
     "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
-    "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage",
+    "extras.schedules": "kernel kernel.session",
+    "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage extras.schedules",
     "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
     "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
-    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage",
+    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules",
 }
 # Rooms: what is started by `cli` only, and imports nothing of the other rooms. An editor has the slash commands and the
 # questions of the terminal.
@@ -61,6 +62,7 @@ UPWARDS = {}
 _TERMINAL = "agent_cli/shells/terminal"
 DOORS = {
     "acp": {"agent_cli/extras/acp/protocol.py"},
+    "cronsim": {"agent_cli/extras/schedules/times.py"},
     **{name: {"agent_cli/extras/batch/cluster.py"} for name in ("dask", "distributed")},
     "litellm": {"agent_cli/models/litellm_worker.py"},
     "prompt_toolkit": {
@@ -116,13 +118,14 @@ DOORS = {
     "mcp_types": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/http_transport.py"},
     "starlette": {f"agent_cli/extras/server/{name}.py" for name in (
-        "actions", "app", "coding", "commands", "guard", "managing", "push", "queries", "shipping", "uploads")},
+        "actions", "app", "coding", "commands", "guard", "managing", "push", "queries", "schedules", "shipping",
+        "uploads")},
     "cryptography": {"agent_cli/extras/server/web_push.py"},
     "uvicorn": {"agent_cli/extras/server/app.py"},
     "asyncio": {"agent_cli/extras/acp/client.py", "agent_cli/extras/acp/server.py",
                 *(f"agent_cli/extras/server/{name}.py" for name in (
                     "actions", "app", "coding", "commands", "delivery", "guard", "hub", "managing", "notify",
-                    "pool", "push", "queries", "shipping", "streams", "uploads")),
+                    "pool", "push", "queries", "schedules", "shipping", "streams", "uploads")),
                 *(f"agent_cli/mcp/{name}.py" for name in (
                     "client", "jsonrpc", "stdio", "server", "supervisor", "oauth"))},
     "dataclasses": set(),

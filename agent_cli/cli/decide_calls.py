@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from agent_cli import (
     MODES,
@@ -23,6 +23,7 @@ from agent_cli.cli.run import headless_approver, headless_options, session_repor
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice, print_warning
 from agent_cli.kernel.decisions import Level, is_approval
+from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.pending import (
     load,
@@ -62,7 +63,7 @@ class PendingDecision(Value):
     texts: tuple[str, ...] = ()
     mode: str = ""
     rule: str = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     hunks: tuple[int, ...] | None = None
     arguments: dict[str, Any] | None = None
 

@@ -23,7 +23,7 @@ GROUPS = {
     "Setup commands": (
         "doctor", "models", "trust", "permissions", "mcp", "hooks", "plugin", "memory", "tools", "import",
     ),
-    "Other commands": ("review", "serve", "batch", "acp", "demo", "eval"),
+    "Other commands": ("review", "every", "serve", "batch", "acp", "demo", "eval"),
 }  # fmt: skip
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}
 

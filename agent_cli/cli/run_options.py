@@ -362,6 +362,9 @@ class RunOptions(Value):
     resume_drops_turn: Annotated[
         str | None, _flag("--resume-drops-turn", HOST, "With -r: the turn that is to be left out.", metavar="UUID")
     ] = None
+    schedule: Annotated[
+        str, _flag("--schedule", HOST, "The schedule that starts this session, see agent every.", metavar="ID")
+    ] = ""
 
     await_initialize: Annotated[
         bool, _flag("--await-initialize", HOST, "Do not read settings before the request initialize (always the case).")
@@ -424,6 +427,7 @@ def session_config(options: RunOptions) -> Config:
         fork=options.fork_session,
         session_id=options.session_id,
         name=options.name,
+        schedule=options.schedule,
         resume_at=options.resume_session_at,
         resume_without=options.resume_drops_turn,
         model=options.model,

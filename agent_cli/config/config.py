@@ -29,6 +29,7 @@ class Config(Value):
     Which session:
     resume: ID, name or text of the session to continue. latest: continue the latest of the folder.
     fork: continue in a copy. session_id: UUID of the new session. name: for lists.
+    schedule: ID of the schedule that starts it.
     resume_at: UUID of the message after which it continues; resume_without: of the turn that is left out.
 
     Above all settings files:
@@ -65,6 +66,7 @@ class Config(Value):
     fork: bool = False
     session_id: str | None = None
     name: str | None = None
+    schedule: str = ""
     resume_at: str | None = None
     resume_without: str | None = None
 

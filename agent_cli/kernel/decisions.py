@@ -16,6 +16,7 @@ from agent_cli.kernel.events import (
     Decider,
     QuestionAnswered,
     QuestionAsked,
+    RuleScope,
 )
 from agent_cli.kernel.modes import MODES, Mode
 from agent_tools.record import Value
@@ -74,7 +75,7 @@ class Approve(Value):
     """Run the call.
 
     by: who approved it.
-    rule: a rule to save ("always"), for this session or for the project.
+    rule, scope: a rule to save ("always"), and for how long.
     note: the user's words, which go to the model with the result.
     mode: the permission mode to continue in, from this call on.
     user: name of the user who decided, where several can.
@@ -82,7 +83,7 @@ class Approve(Value):
 
     by: Decider = "person"
     rule: str = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     note: str = ""
     mode: Mode | None = None
     user: str = ""
@@ -112,7 +113,7 @@ class EditedCall(Value, tag="Edit"):
     user: str = ""
     comment: str = ""
     rule: str = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     mode: Mode | None = None
 
 

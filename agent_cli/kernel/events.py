@@ -15,6 +15,8 @@ from agent_tools.results import Display, TodoItem
 from agent_tools.shell.state import ShellSnapshot
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
+# What a rule that an approval adds holds for: this session, the project, or all runs of the schedule that started it.
+RuleScope = Literal["session", "project", "schedule"]
 
 
 def decider_word(by: str) -> str:
@@ -121,6 +123,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     grants: what `always` would allow, in words.
     keeps: the rule could also be saved for the project.
     trusts: saving it would also trust the project.
+    scheduled: a schedule started the session, and the rule could be saved for it.
     arguments: of the call, as the tool would run with them.
     exact: a narrower rule than `always`, for this very command; "" for none.
     warnings: what the user should know before approving, most serious first, one per line.
@@ -146,6 +149,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     edits: bool = False
     deferred: bool = False
     trusts: bool = False
+    scheduled: bool = False
 
 
 # Reason of a rejection by a user who edited the call; the edited call is asked about again.
@@ -171,7 +175,7 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
     binding: str = ""
     mode: str = ""
     user: str = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     arguments: dict[str, Any] | None = None
     change: str = ""
 

@@ -446,7 +446,7 @@ def _source(event: Any) -> str:
     if not isinstance(event, ApprovalResolved):
         return "user_temporary" if _word(event) == "accept" else "user_reject"
     if event.decision == "approve":
-        return "user_permanent" if event.rule and event.scope == "project" else "user_temporary"
+        return "user_permanent" if event.rule and event.scope != "session" else "user_temporary"
     return "user_reject"
 
 

@@ -33,10 +33,12 @@ def test_what_the_answers_hold_is_documented(server: Served) -> None:
     path = write_script(server.work, {"calls": [call("Write", file_path="w.txt", content="x")]}, {"text": "Ok."})
     session = server.begin("Write", path)
     server.until(session, "waiting")
+    body = {"spec": "day 9:00", "prompt": "x", "project": server.project}
+    schedule = server.request("POST", "/v1/schedules", body).data["id"]
     schemas = build_openapi()["components"]["schemas"]
     for row in ROUTES:
         if row.method == "GET" and row.answer is not None:
-            data = server.get(path_of(row.path, session, server.project))
+            data = server.get(path_of(row.path, session, server.project, schedule))
             assert data.keys() == schemas[row.answer.__name__]["properties"].keys(), row.path
 
 

@@ -237,6 +237,6 @@ def write_script(work: Path, *replies: dict[str, Any], name: str = "s.toml") -> 
 NOBODY = "00000000-0000-4000-a000-000000000000"
 
 
-def path_of(template: str, session: str = NOBODY, project: str = "none") -> str:
+def path_of(template: str, session: str = NOBODY, project: str = "none", schedule: str = "none") -> str:
     """Return the path of a route for a session."""
-    return template.format(id=session, session_id=session, project=project, message=NOBODY)
+    return template.format(id=session, session_id=session, project=project, message=NOBODY, schedule=schedule)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -20,6 +20,7 @@ from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, SessionArg
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import echo, local_time, print_json, print_warning
+from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.pending import pending_of, pending_sessions, project_store, session_holder
 from agent_cli.kernel.session.search import root_of
 from agent_cli.kernel.session.store import state_folder
@@ -39,7 +40,7 @@ with lazy_imports():
     from agent_cli.cli import decide_calls, run  # the engine, which the list does not need
 
 _MAX_CHARS = 400
-_SCOPES = ("session", "project")
+_SCOPES = get_args(RuleScope)
 
 app = typer.Typer(add_completion=False)
 shared = typer.Typer()

@@ -64,6 +64,9 @@ def serve_sessions(
     allow_bypass: Annotated[
         bool, typer.Option("--allow-bypass", help="Let requests choose the mode bypassPermissions.")
     ] = False,
+    no_schedules: Annotated[
+        bool, typer.Option("--no-schedules", help="Do not start the runs of schedules (agent every).")
+    ] = False,
     phone: Annotated[
         bool, typer.Option("--phone", help="Show a QR code that pairs a phone. It needs an https address.")
     ] = False,
@@ -90,15 +93,17 @@ def serve_sessions(
     link, here = _links(host, f"{shown}:{port}", allowed_host or (), tls=bool(certfile))
     lock = lock_state(state_folder(os.environ), link, here)
     options = ServeOptions(
-        workers=workers or os.cpu_count() or 1, bypass=allow_bypass, link=link, private=settings.web.allow_private
+        workers=workers or os.cpu_count() or 1,
+        bypass=allow_bypass,
+        link=link,
+        private=settings.web.allow_private,
+        ticks=not no_schedules,
     )
     hub = Hub(os.environ, folders, options)
     hosts = [f"{shown}:{port}", *(allowed_host or ())]
     if host in (*_LOCAL, "0.0.0.0", "::"):
         hosts += [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
-    echo(f"agent serve: {link}")
-    for folder in folders:
-        echo(f"  project {one_line(str(folder))}")
+    echo("\n".join((f"agent serve: {link}", *(f"  project {one_line(str(folder))}" for folder in folders))))
     _show_ways_in(store, link, phone=phone)
     tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
     try:

@@ -355,8 +355,8 @@ def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserD
         what = "to change what runs"
     elif isinstance(asked, QuestionAsked) and changes_plan(asked, verdict):
         what = "to edit a plan"
-    elif verdict.scope == "project":
-        what = "to save a rule for the project"
+    elif verdict.scope != "session":
+        what = f"to save a rule for the {verdict.scope}"
     elif verdict.mode not in ("", "acceptEdits" if offers_mode else ""):
         what = f"the mode {verdict.mode}"
     if what:

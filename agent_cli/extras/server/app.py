@@ -29,7 +29,18 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli import UsageError
-from agent_cli.extras.server import actions, coding, commands, managing, push, queries, schemas, shipping, uploads
+from agent_cli.extras.server import (
+    actions,
+    coding,
+    commands,
+    managing,
+    push,
+    queries,
+    schedules,
+    schemas,
+    shipping,
+    uploads,
+)
 from agent_cli.extras.server.guard import (
     PAIR_PATH,
     PUSH_ANSWER_PATH,
@@ -84,7 +95,7 @@ class ApiRoute(Value):
 
 _STATES = {"type": "string", "enum": ["", *schemas.SessionState.__args__]}  # type: ignore[attr-defined]
 _YES_OR_NO = {"type": "boolean"}
-_SESSION, _PROJECT = "/v1/sessions/{id}", "/v1/projects/{project}"
+_SESSION, _PROJECT, _SCHEDULE = "/v1/sessions/{id}", "/v1/projects/{project}", "/v1/schedules/{schedule}"
 _ERRORS = (404, 409, 422, 507)
 # fmt: off
 ROUTES: tuple[ApiRoute, ...] = (
@@ -105,6 +116,18 @@ ROUTES: tuple[ApiRoute, ...] = (
                     "limit": _NUMBER, "cursor": {"type": "string"}}),
     ApiRoute("POST", "/v1/sessions", "start", "Start a task; answers with its session at once.", actions.start_session,
              schemas.SessionItem, schemas.StartBody, 201, (404, 409, 422, 507)),
+    ApiRoute("GET", "/v1/schedules", "read", "The schedules of these projects.", schedules.list_schedules,
+             schemas.ScheduleList, errors=(409, 507)),
+    ApiRoute("POST", "/v1/schedules", "start", "Add a schedule.", schedules.add_schedule, schemas.ScheduleItem,
+             schemas.ScheduleBody, 201, (409, 422, 507)),
+    ApiRoute("PATCH", _SCHEDULE, "start", "Pause a schedule, or end its pause.", schedules.change_schedule,
+             schemas.ScheduleItem, schemas.ScheduleChange, 200, _ERRORS),
+    ApiRoute("DELETE", _SCHEDULE, "start", "Remove a schedule; its sessions stay.", schedules.remove_schedule,
+             schemas.AcceptedAnswer, errors=(404, 409, 507)),
+    ApiRoute("GET", _SCHEDULE + "/runs", "read", "What became of each time.", schedules.list_runs,
+             schemas.ScheduledRuns, errors=(404, 409, 507)),
+    ApiRoute("POST", _SCHEDULE + "/run", "start", "Start a run now; answers with its session.",
+             schedules.run_schedule, schemas.AcceptedAnswer, schemas.EmptyBody, 201, _ERRORS),
     ApiRoute("GET", "/v1/push", "read", "The key for push notifications.", push.get_push, schemas.PushInfo,
              errors=(507,)),
     ApiRoute("POST", "/v1/push", "read", "Send notifications to a browser, or no longer.", push.set_push,
@@ -340,7 +363,12 @@ def make_app(hub: Hub, hosts: Iterable[str], tokens: AccessTokenStore, notify: s
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         hub.pool.recover(hub.is_ready)
         notifier.start()
+        ticking = [asyncio.create_task(schedules.ScheduleTicker(hub).run())] if hub.options.ticks else []
         yield
+        for task in ticking:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         await notifier.stop()
 
     async def handle_error(request: Request, error: Exception) -> Response:

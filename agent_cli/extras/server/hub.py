@@ -25,10 +25,13 @@ class ServeOptions:
     bypass: requests may choose the mode bypassPermissions.
     link: address of the page.
     private: hosts that a push may go to though they are not public.
+    ticks: it starts the runs of schedules.
     """
 
-    def __init__(self, *, workers: int, bypass: bool, link: str, private: tuple[str, ...] = ()) -> None:
-        self.workers, self.bypass, self.link, self.private = workers, bypass, link, private
+    def __init__(
+        self, *, workers: int, bypass: bool, link: str, private: tuple[str, ...] = (), ticks: bool = True
+    ) -> None:
+        self.workers, self.bypass, self.link, self.private, self.ticks = workers, bypass, link, private, ticks
 
 
 class Hub:

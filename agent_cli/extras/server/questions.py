@@ -58,8 +58,8 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
     yes, no = answer_words(asked, ("Allow once", "Reject"))
     approve, reject = (UserDecision(asked.call_id, "", verdict) for verdict in ("approve", "reject"))
     lasting = [
-        # A rule of the project is other work than deciding what waits.
-        _choice(offer.words[:1].upper() + offer.words[1:], offer.decision, starts=offer.decision.scope == "project")
+        # A rule that outlives the session is other work than deciding what waits.
+        _choice(offer.words[:1].upper() + offer.words[1:], offer.decision, starts=offer.decision.scope != "session")
         for offer in lasting_approvals(asked)
     ]
     edit = None

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from agent_cli import MODES
+from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.user_decision import DecisionWord, LineComment, with_comments
 
 LongText = Annotated[str, StringConstraints(max_length=400_000)]
@@ -150,7 +151,7 @@ class DecisionChoices(JsonBody):
 
     comments: Comments = []
     rule: Annotated[str, StringConstraints(max_length=20_000)] = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     mode: ShortText = ""
     hunks: HunkIndexes | None = None
     arguments: dict[str, Any] | None = None
@@ -179,6 +180,28 @@ class DecisionBody(DecisionFields):
     """A decision about one call, question, plan or review."""
 
     verdict: DecisionWord
+
+
+class ScheduleBody(JsonBody):
+    """A schedule to add. spec: as `agent every` takes it. budget: dollars for the runs of a day.
+
+    missed: whether what was missed while nothing ticked runs once, late. zone: by default this machine's.
+    """
+
+    spec: ShortText
+    prompt: PromptText
+    project: ProjectText
+    zone: ShortText = ""
+    model: ShortText | None = None
+    mode: Annotated[str, Field(json_schema_extra={"enum": list(MODES)})] | None = None
+    budget: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    missed: Literal["once", "skip"] = "once"
+
+
+class ScheduleChange(JsonBody):
+    """Pause a schedule, or end its pause: times in it do not count as missed."""
+
+    paused: bool
 
 
 class UndoBody(JsonBody):
@@ -431,6 +454,49 @@ class CompletionItem(BaseModel):
 
 class CompletionList(BaseModel):
     items: list[CompletionItem]
+
+
+class ScheduledRunItem(BaseModel):
+    """A run. at: its time, in UTC. state: "starting", "running", "waiting", "broken off", "skipped", or its end."""
+
+    at: str
+    state: str
+    why: str
+    session_id: str
+    cost: float
+    attempts: int
+    by_hand: bool
+
+
+class ScheduledRuns(BaseModel):
+    """The runs of a schedule, the oldest first."""
+
+    runs: list[ScheduledRunItem]
+
+
+class ScheduleItem(BaseModel):
+    """A schedule. next: with the offset of its zone; "" in a pause. rules: what its runs are always allowed.
+
+    state, session_id: of the run that is not over; no other one starts meanwhile.
+    """
+
+    id: str
+    spec: str
+    zone: str
+    folder: str
+    prompt: str
+    paused: bool
+    missed: str
+    budget: float | None
+    next: str
+    rules: list[str]
+    state: str
+    session_id: str
+    last: ScheduledRunItem | None
+
+
+class ScheduleList(BaseModel):
+    schedules: list[ScheduleItem]
 
 
 class UndoPoints(BaseModel):

@@ -20,7 +20,7 @@ from agent_cli import Config, SessionStore
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.session.files import sync_folder
 from agent_cli.kernel.session.summary import is_id
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
+from agent_tools.fs.safe_files import append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
 
@@ -132,7 +132,7 @@ class ServerTask:
     def add(self, entry: InboxEntry) -> None:
         """Append to the inbox; it is on disk on return. Raises OSError."""
         line = json.dumps(to_json(entry), separators=(",", ":")).encode("ascii") + b"\n"
-        _append(self.folder / "inbox.jsonl", line)
+        append_synced(self.folder / "inbox.jsonl", line)
 
     def entries(self) -> list[InboxEntry]:
         """Return all entries of the inbox, in order."""
@@ -174,7 +174,7 @@ class ServerTask:
     def mark_done(self, *ids: str) -> None:
         """Record that entries were carried out. Raises OSError."""
         if ids:
-            _append(self.folder / "taken", "".join(f"{i}\n" for i in ids).encode("ascii"))
+            append_synced(self.folder / "taken", "".join(f"{i}\n" for i in ids).encode("ascii"))
 
     def fail(self, why: str) -> None:
         """Record why the worker cannot carry out the open entries, and close them; "" removes the record."""
@@ -276,18 +276,6 @@ class TaskStore:
             with suppress(OSError, DecodeError, ValueError):
                 _ = task.spec
                 yield task
-
-
-def _append(path: Path, data: bytes) -> None:
-    fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-    try:
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":
-            data = b"\n" + data  # behind a line that a crash cut off
-        os.write(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def new_entry(

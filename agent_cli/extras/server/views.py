@@ -336,6 +336,7 @@ def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str
         "grants": asked.grants,
         "can_save": asked.keeps,
         "save_trusts": asked.trusts,
+        "scheduled": asked.scheduled,
         "edits": asked.edits,
         "arguments": asked.arguments,
         "description": str(asked.arguments.get("description", "")),

@@ -320,14 +320,16 @@ class CallBatch:
         return (yield from self._run_decided(requests, answers, asked=asked and one_by_one))
 
     def _save_rule(self, answer: Approve | EditedCall) -> Generator[Event, None, None]:
-        """Save the rule of an "always" answer for the session and, if chosen, for the project."""
+        """Save the rule of an "always" answer for the session and, if chosen, for the project or the schedule."""
         deps = self.turn.deps
         deps.policy.grant(answer.rule)
-        if answer.scope == "project":
-            why = deps.save_rule(answer.rule) if deps.save_rule is not None else "the project is not trusted"
-            if why:
+        if answer.scope != "session":
+            for_project = answer.scope == "project"
+            save = deps.save_rule if for_project else deps.save_for_schedule
+            missing = "the project is not trusted" if for_project else "its schedule was removed"
+            if why := save(answer.rule) if save is not None else missing:
                 yield Warned(f"The rule applies to this session only; it was not saved: {why}.")
-            elif deps.hooks.wants("ConfigChange", "local_settings"):
+            elif for_project and deps.hooks.wants("ConfigChange", "local_settings"):
                 yield from hook_points.fire(self.turn, hook_events.config_change("local_settings"))
 
     def _already_decided(self, item: PreparedCall, request: ApprovalRequested) -> bool:

@@ -354,6 +354,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         grants=policy.describe_grant(always),
         keeps=bool(always) and turn.deps.save_rule is not None,
         trusts=not policy.trusted,
+        scheduled=bool(always) and turn.deps.save_for_schedule is not None,
         arguments=item.call.arguments,
         exact=exact,
         warnings=(*found.warnings, *(line for line in undo if "bring back" in line or "be brought" in line)),

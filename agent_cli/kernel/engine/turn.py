@@ -163,6 +163,7 @@ class TurnDeps(Value):
     recorded: True if a decision recorded while the turn was suspended answers the question.
     rejected: the user's reason for rejecting a call in the meantime; "" for none.
     save_rule: saves a rule for the project; returns "" or why it failed. None: saving would have no effect.
+    save_for_schedule: the same for the schedule that started the session; None if none did.
     gates: review points of the parent turn.
     report: writes a crash report for an unexpected exception; returns its path or "".
     watch: observes changes to files.
@@ -198,6 +199,7 @@ class TurnDeps(Value):
     recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = staticmethod(lambda asked: False)
     rejected: Callable[[str], str] = staticmethod(lambda call_id: "")
     save_rule: Callable[[str], str] | None = None
+    save_for_schedule: Callable[[str], str] | None = None
     gates: Gates | None = None
     report: Callable[[BaseException], str] = staticmethod(lambda error: "")
     watch: ChangeObserver = ChangeObserver()

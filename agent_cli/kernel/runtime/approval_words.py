@@ -137,6 +137,11 @@ class LastingApproval(Value):
 def lasting_approvals(request: ApprovalRequested) -> Iterator[LastingApproval]:
     """Yield the approvals that a question offers besides that of this call alone."""
     approve = UserDecision(request.call_id, "", "approve")
+    if request.scheduled:
+        rule = rule_label(request.always, request.cwd)
+        decision = approve.replace(rule=request.always, scope="schedule")
+        says, why = "allow it in every run of this schedule", f"adds {' and '.join(split_rules(request.always))} to it"
+        yield LastingApproval("S", f"always in this schedule: {rule}", f"Schedule: {rule}", decision, says, why)
     if request.edits and not runs_one_command(request):
         words = "all edits this session"
         says, why = "make further edits without asking", "until this session ends, or Shift-Tab changes the mode"

@@ -60,6 +60,7 @@ from agent_cli.kernel.runtime.tools import (
     make_workspace,
     requested_tools,
     rule_saver,
+    schedule_rule_saver,
     tool_specs,
     warn_unknown_rules,
 )
@@ -359,6 +360,7 @@ class SessionBuild:
             asker=asker,
             attended=self.attended,
             save_rule=rule_saver(self.config, run_env, layers) if self.answered else None,
+            save_for_schedule=schedule_rule_saver(self.header.schedule, run_env) if self.header.schedule else None,
             report=lambda error: write_crash_report(error, run_env.env),
             watch=self.staged or checkpoint_keeper(run_env, settings, self.header.session_id),
             hooks=HookRegistry(

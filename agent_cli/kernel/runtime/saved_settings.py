@@ -153,6 +153,17 @@ def save_project_setting(trust: Trust, env: Mapping[str, str], key: str, value: 
     return _save(trust, state_folder(env), change)
 
 
+def save_rules(path: Path, rules: str) -> str:
+    """Add allow rules to a settings file; return "" or why it failed."""
+    try:
+        add_rules(path, split_rules(rules))
+    except OSError as error:
+        return f"{path.name}: {error.strerror or error}"
+    except ValueError as error:
+        return f"{path.name} {error}"
+    return ""
+
+
 def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
     """Change the project's local file, which stays trusted; return "" or why it failed."""
     root = Path(trust.root)

@@ -205,7 +205,7 @@ def make_header(
         if not config.overrides.keys().isdisjoint(_PROMPTS):
             changed["system"] = system()
         if config.fork:
-            changed |= {"session_id": session_id, "forked_from": old.session_id}
+            changed |= {"session_id": session_id, "forked_from": old.session_id, "schedule": ""}
             if old.root != str(run_env.root):
                 # The session belongs to another project, so its environment does not apply.
                 changed |= {"cwd": str(run_env.cwd), "root": str(run_env.root), "branch": git_branch(run_env.root)}
@@ -229,6 +229,7 @@ def make_header(
         branch=git_branch(run_env.root),
         answered=answered,
         small=small,
+        schedule=config.schedule,
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.kernel.runtime import saved_settings
+    from agent_cli.kernel.session import schedules  # only for a session that one started
     from agent_tools import tool_search
     from agent_tools.sandbox import profile
 
@@ -142,6 +143,12 @@ def rule_saver(config: Config, run_env: RunEnvironment, layers: Layers) -> Calla
     if config.bare or run_env.root == run_env.home:
         return None
     return saved_settings.saver(layers.trust, state_folder(run_env.env))
+
+
+def schedule_rule_saver(schedule: str, run_env: RunEnvironment) -> Callable[[str], str] | None:
+    """Return the function that saves a rule for all runs of a schedule; None if there is no such schedule any more."""
+    path = schedules.rules_file(state_folder(run_env.env), schedule)
+    return (lambda rules: saved_settings.save_rules(path, rules)) if path.parent.is_dir() else None
 
 
 def make_confinement(

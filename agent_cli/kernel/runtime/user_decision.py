@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, overload
 
 from agent_cli.kernel.decisions import Answer, Approve, EditedCall, QuestionReply, Reject, find_mode
-from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
+from agent_cli.kernel.events import ApprovalRequested, QuestionAsked, RuleScope
 from agent_cli.kernel.modes import MODES
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import ARGUMENTS_CHANGED, describe_rewrite, editable_call, take_hunks
@@ -86,7 +86,7 @@ class UserDecision(Value, tag="UserVerdict"):
     text: str = ""
     comments: tuple[LineComment, ...] = ()
     rule: str = ""
-    scope: Literal["session", "project"] = "session"
+    scope: RuleScope = "session"
     mode: str = ""
     hunks: tuple[int, ...] | None = None
     arguments: dict[str, Any] | None = None
@@ -201,10 +201,12 @@ def _approve_call(
         raise DecisionRefusedError(
             f"rule: only the rules that the question offers can be added with an approval{known}."
         )
-    if decision.scope == "project" and not decision.rule:
-        raise DecisionRefusedError("scope: there is no rule to save for the project.")
+    if decision.scope != "session" and not decision.rule:
+        raise DecisionRefusedError(f"scope: there is no rule to save for the {decision.scope}.")
     if decision.scope == "project" and not asked.keeps:
         raise DecisionRefusedError("scope: this rule can be added for the session only.")
+    if decision.scope == "schedule" and not (asked.scheduled and decision.rule == asked.always):
+        raise DecisionRefusedError("scope: no schedule started this session, so there is none to save the rule for.")
     mode, rule, scope = find_mode(decision.mode), decision.rule, decision.scope
     if change is not None:
         return change.replace(comment=decision.text, rule=rule, scope=scope, mode=mode, user=user)

@@ -25,6 +25,7 @@ class Header(Value, tag="Header"):
     branch: git branch checked out at the start.
     answered: questions could be answered when it began.
     small: the model is offered few tools, with short descriptions.
+    schedule: ID of the schedule that started it; "" for none.
     """
 
     session_id: str
@@ -38,6 +39,7 @@ class Header(Value, tag="Header"):
     branch: str = ""
     answered: bool = True
     small: bool = False
+    schedule: str = ""
 
 
 class Partial(Value, tag="Partial"):

@@ -107,6 +107,11 @@ def state_folder(env: Mapping[str, str]) -> Path:
     return Path(platformdirs.user_state_dir("agent", appauthor=False))
 
 
+def schedules_folder(state: Path) -> Path:
+    """Return the folder of `agent every`, which exists once there was a schedule."""
+    return state / "schedules"
+
+
 # No header is longer.
 _MAX_HEADER_BYTES = 1 << 20
 _MAX_FORKS = 10

@@ -271,7 +271,7 @@ def _changed_by_user(answer: ApprovalResolved) -> str:
 def _lasting(answer: ApprovalResolved) -> str:
     if answer.mode:
         return ", and all edits this session" if answer.mode == "acceptEdits" else f", in the mode {answer.mode}"
-    where = " in this project" if answer.scope == "project" else ""
+    where = {"project": " in this project", "schedule": " in this schedule"}.get(answer.scope, "")
     return f", always{where}: {escape_lookalikes(one_line(answer.rule))}" if answer.rule else ""
 
 

@@ -78,6 +78,7 @@ from agent_cli.shells.terminal.startup import (
     restore_mode,
     show_turns,
     tip,
+    waiting_schedules,
 )
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
@@ -513,6 +514,8 @@ class Repl(Dialogs):
             self.say(beginner_hint(self.mode_key, width, unasked=sandbox.auto_allow is True and sandbox.mode != "off"))
         elif agent.restored is None:
             self.say(f"  Tip: {tip(agent, self.mode_key)}" if self.has_menus else f"  {TIPS[0]}")
+        for text in waiting_schedules(self.run_env.env):
+            self.say(f"  {text}")
         if mode == "bypassPermissions":
             self._warn(BYPASS_WARNING)
         if agent.mcp is not None:

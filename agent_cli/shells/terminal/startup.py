@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -31,7 +31,7 @@ from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_sto
 from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
 from agent_cli.kernel.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.kernel.session.records import Restored
-from agent_cli.kernel.session.store import state_folder
+from agent_cli.kernel.session.store import schedules_folder, state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
@@ -50,6 +50,7 @@ from agent_tools.shell.jobs import Jobs
 from agent_tools.text import counted, dollars, one_line, short_count, shorten
 
 with lazy_imports():
+    from agent_cli.kernel.session import schedules  # few have any
     from agent_cli.knowledge.plugins import install, manifest, store  # few have plugins
     from agent_cli.models import server_info  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
@@ -427,6 +428,17 @@ class ResumeContext(SlashContext, Protocol):
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
         """Show turns, folded. earlier: how many there were before them."""
+
+
+def waiting_schedules(env: Mapping[str, str]) -> list[str]:
+    """Return a line for each schedule with a run that waits for the user."""
+    state = state_folder(env)
+    if not schedules_folder(state).is_dir():
+        return []
+    return [
+        f"Schedule {schedule.id} ({one_line(schedule.spec)}) waits for you. See: agent pending --all"
+        for schedule, _ in schedules.waiting_sessions(state)
+    ]
 
 
 def greet_resumed(ctx: ResumeContext) -> None:

@@ -310,6 +310,19 @@ def changing(path: Path) -> Iterator[None]:
         yield
 
 
+def append_synced(path: Path, line: bytes) -> None:
+    """Append a line to a file, which is created if missing; it is on disk on return. Raises OSError."""
+    descriptor = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line  # behind a line that a crash cut off
+        os.write(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
     """Write a file atomically: at any time it has either the old or the new content. Raises OSError.
 

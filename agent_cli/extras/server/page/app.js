@@ -5,6 +5,7 @@ import { announce, button, h, icon, parts, replace, template } from "./dom.js";
 import { canNotify, notifies, notify, startWorker, toggleNotifications } from "./notify.js";
 import { showKeys } from "./panels.js";
 import { remember } from "./storage.js";
+import { showSchedules } from "./schedules.js";
 import { SessionList, Sessions } from "./sessions.js";
 import { SessionView } from "./session.js";
 import { startTask } from "./start.js";
@@ -140,7 +141,8 @@ function frame() {
   top.who.textContent = canStart ? me.name : `${me.name} · ${me.role}`;
   top.who.title = `Signed in as ${me.name}`;
   top.board.addEventListener("click", toggleBoard);
-  top.board.after(...[notifyButton(), themeButton()].filter(Boolean));
+  top.schedules.addEventListener("click", () => showSchedules(sessions, { canStart }));
+  top.schedules.after(...[notifyButton(), themeButton()].filter(Boolean));
   top.keys.addEventListener("click", showKeys);
   replace(place, top.element, h("main", { id: "main", class: "columns", tabindex: "-1" }, h("div", { class: "side" }, list.element), main));
   list.start = start;

@@ -41,7 +41,7 @@ from agent_tools.text import one_line
 
 YES, NO = ("y", "yes"), ("n", "no", "")
 # Lines that select a lasting approval, by its key.
-_NAMES = {"s": ("s", "all"), "a": ("a", "always"), "A": ("A", "Always", "ALWAYS"), "x": ("x",)}
+_NAMES = {"S": ("S",), "s": ("s", "all"), "a": ("a", "always"), "A": ("A", "Always", "ALWAYS"), "x": ("x",)}
 _ALWAYS_NOT_OFFERED = '"always" is not offered for this call. Answer y to allow it once.'
 
 
