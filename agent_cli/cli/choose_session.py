@@ -20,6 +20,11 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_cli.kernel.runtime import worktree_hooks  # only for worktrees
     from agent_cli.shells.terminal.dialogs import session_picker  # prompt-toolkit
+    from agent_cli.takeover import stores  # only for sessions of other agents
+
+
+# `--resume @claude`: the latest session of that program.
+TAKE_OVER = "@"
 
 
 def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
@@ -91,6 +96,10 @@ def copy_settings(worktree: Worktree, options: RunOptions, run_env: RunEnvironme
 
 def resolve_session(options: RunOptions) -> RunOptions | None:
     """Return the options with the ID of the requested session; None if the user chose none. Raises UsageError."""
+    if options.resume is not None and options.resume.startswith(TAKE_OVER):
+        taken = stores.take_over_named(find_environment(os.environ), options.resume)
+        print_notice(taken.sentence)
+        return options.replace(resume=taken.session_id)
     if options.resume is None or options.print:
         return options
     store = SessionStore(state_folder(os.environ), find_environment(os.environ).root)

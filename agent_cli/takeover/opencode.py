@@ -1,0 +1,204 @@
+"""Sessions of OpenCode: an SQLite database in its data folder, or the JSON files that it had until 2026.
+
+The database is read as it is on disk, and from a copy if a process may be writing it, because SQLite itself would write
+beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.session.records import SessionNotFoundError
+from agent_cli.takeover.form import (
+    ForeignSession,
+    FoundSession,
+    Seen,
+    folder,
+    is_below,
+    json_object,
+    media_of_url,
+    summary_message,
+    todo_items,
+)
+from agent_tools.fs.safe_files import read_regular
+from agent_tools.results import Media, TodoItem
+from agent_tools.text import utc_stamp
+
+NAME = "OpenCode"
+Record = dict[str, Any]
+_MAX_BYTES = 4 << 30
+_MAX_FILE_BYTES = 32 << 20
+_TRIES = 3
+_NUMBERED = re.compile(r"^(\d+)(?:: |\| )(.*)$", re.MULTILINE)
+_NO_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
+
+
+def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
+    """Yield the sessions below a folder, or all. root: None for all."""
+    data = folder(env, "XDG_DATA_HOME", home, ".local/share") / "opencode"
+    found: dict[str, FoundSession] = {}
+    for path in sorted((data / "storage/session").glob("*/ses_*.json")):
+        about = _file(path)
+        if about is not None and not about.get("parentID"):
+            updated = (about.get("time") or {}).get("updated")
+            found[path.stem] = _found(path, about.get("id"), about.get("directory"), about.get("title"), updated)
+    path = data / "opencode.db"
+    rows = "select id, directory, title, time_updated from session where parent_id is null"
+    try:
+        with _database(path) as base:
+            found |= {row[0]: _found(path, *row) for row in base.execute(rows)}
+    except (OSError, sqlite3.Error):
+        pass
+    yield from (session for session in found.values() if session.cwd and is_below(session.cwd, root))
+
+
+def _found(path: Path, identity: Any, cwd: Any, title: Any, updated: Any) -> FoundSession:
+    title = "" if _NO_TITLE.match(str(title)) else str(title or "")
+    stamp = utc_stamp(updated / 1000) if isinstance(updated, int | float) else ""
+    return FoundSession("opencode", str(identity), path, str(cwd or ""), title, stamp)
+
+
+def _file(path: Path) -> Record | None:
+    try:
+        return json_object(read_regular(path, _MAX_FILE_BYTES))
+    except OSError:
+        return None
+
+
+@contextmanager
+def _database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database without a write to its folder. Raises OSError, sqlite3.Error."""
+    path = path.resolve(strict=True)
+    wal = path.with_name(f"{path.name}-wal")
+    if not (wal.exists() and wal.stat().st_size):
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as base:
+            yield base
+        return
+    if path.stat().st_size + wal.stat().st_size > _MAX_BYTES:
+        raise OSError(f"{path} is too large to be copied while OpenCode runs: leave it first")
+    with tempfile.TemporaryDirectory(prefix="agent-") as made:
+        copy = Path(made) / path.name
+        for _ in range(_TRIES):
+            before = [(p.stat().st_mtime_ns, p.stat().st_size) for p in (path, wal)]
+            shutil.copyfile(path, copy)
+            shutil.copyfile(wal, copy.with_name(wal.name))
+            if before == [(p.stat().st_mtime_ns, p.stat().st_size) for p in (path, wal)]:
+                break
+        with closing(sqlite3.connect(copy)) as base:
+            yield base
+
+
+def read(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
+    """Read a session. Raises SessionNotFoundError."""
+    try:
+        if found.path.suffix == ".json":
+            storage = found.path.parents[2]
+            revert, todos = (_file(found.path) or {}).get("revert"), _listed(storage / f"todo/{found.session_id}.json")
+            messages = [(m, _files_in(storage / f"part/{m.get('id')}")) for m in
+                        _files_in(storage / f"message/{found.session_id}")]  # fmt: skip
+        else:
+            with _database(found.path) as base:
+                messages, revert, todos = _rows(base, found.session_id)
+    except (OSError, sqlite3.Error) as error:
+        raise SessionNotFoundError(f"Cannot read {found.path}: {error}.") from None
+    return _session(found, _active(messages, revert), todo_items(todos))
+
+
+def _files_in(path: Path) -> list[Record]:
+    return [found for file in sorted(path.glob("*.json")) if (found := _file(file)) is not None]
+
+
+def _listed(path: Path) -> Any:
+    try:
+        found = json_object(b'{"items":' + read_regular(path, _MAX_FILE_BYTES) + b"}")
+    except OSError:
+        return []
+    return (found or {}).get("items")
+
+
+Messages = list[tuple[Record, list[Record]]]
+
+
+def _rows(base: sqlite3.Connection, session_id: str) -> tuple[Messages, Any, list[Record]]:
+    parts: dict[str, list[Record]] = {}
+    ordered = "where session_id = ? order by"
+    for message, data in base.execute(f"select message_id, data from part {ordered} id", (session_id,)):
+        parts.setdefault(message, []).append(json_object(data) or {})
+    rows = base.execute(f"select id, data from message {ordered} time_created, id", (session_id,))
+    messages = [({**(json_object(data) or {}), "id": name}, parts.get(name, [])) for name, data in rows]
+    [(revert,)] = base.execute("select revert from session where id = ?", (session_id,)).fetchall() or [(None,)]
+    todos = base.execute(f"select content, status from todo {ordered} position", (session_id,))
+    return messages, json_object(revert or ""), [{"content": c, "status": s} for c, s in todos]
+
+
+def _active(messages: Messages, revert: Any) -> Messages:
+    """Return what the model is shown: nothing that was reverted, and of a compaction its summary on."""
+    if isinstance(revert, dict) and (gone := revert.get("messageID")):
+        names = [m.get("id") for m, _ in messages]
+        messages = messages[: names.index(gone)] if gone in names else messages
+    starts = [n for n, (about, _) in enumerate(messages) if about.get("summary") is True]
+    return messages[starts[-1] :] if starts else messages
+
+
+def _session(found: FoundSession, records: Messages, plan: tuple[TodoItem, ...]) -> ForeignSession:
+    messages: list[Message] = []
+    seen: list[Seen] = []
+    for about, parts in records:
+        if about.get("role") == "user" or about.get("summary") is True:
+            text = "\n".join(str(p["text"]) for p in parts if _is_text(p) and not p.get("ignored"))
+            if about.get("summary") is True:
+                text = summary_message(text)
+            elif text and all(p.get("synthetic") for p in parts if _is_text(p)):
+                text = f"<reminder>\n{text}\n</reminder>"
+            media = tuple(m for p in parts if p.get("type") == "file" for m in media_of_url(p.get("url")))
+            if text or media:
+                messages.append(UserMessage(text, media))
+            continue
+        made: list[Part] = []
+        results: list[Message] = []
+        for part in parts:
+            if _is_text(part) and part["text"]:
+                made.append(Text(part["text"]))
+            elif part.get("type") == "tool" and isinstance(state := part.get("state"), dict):
+                given = state["input"] if isinstance(state.get("input"), dict) else {}
+                call = ToolCall(str(part.get("callID")), str(part.get("tool")), given)
+                made.append(call)
+                if state.get("status") in ("completed", "error"):
+                    text = str(state.get("output" if state["status"] == "completed" else "error") or "")
+                    results.append(ToolMessage(call.id, call.name, text, state["status"] == "error", _attached(state)))
+                if state.get("status") == "completed":
+                    seen += _seen(call, str(state.get("output") or ""))
+        if made:
+            messages += [AssistantMessage(tuple(made), model=str(about.get("modelID") or "")), *results]
+    return ForeignSession(found, tuple(messages), plan, tuple(seen), named=bool(found.title))
+
+
+def _is_text(part: Record) -> bool:
+    return part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _attached(state: Record) -> tuple[Media, ...]:
+    files = state["attachments"] if isinstance(state.get("attachments"), list) else []
+    return tuple(m for f in files if isinstance(f, dict) for m in media_of_url(f.get("url")))
+
+
+def _seen(call: ToolCall, text: str) -> Iterator[Seen]:
+    given = call.arguments
+    path = str(given.get("filePath") or "")
+    if call.name == "read" and (lines := _NUMBERED.findall(text)):
+        yield Seen(call.id, path, "\n".join(line for _, line in lines), int(lines[0][0]))
+    elif call.name == "write":
+        yield Seen(call.id, path, str(given.get("content") or ""), 1)
+    elif call.name == "edit":
+        yield Seen(call.id, path, str(given.get("newString")), old=str(given.get("oldString")))
+    elif call.name == "bash":
+        yield Seen(call.id, "", text, command=str(given.get("command") or ""), cwd=str(given.get("workdir") or ""))

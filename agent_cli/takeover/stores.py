@@ -1,0 +1,149 @@
+"""Find the sessions of other programs, and take them over as sessions of ours.
+
+The source is only read. The ID of the new session follows from what was read, so that the same conversation is not
+taken over twice; one that has grown since becomes another session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+
+from agent_cli.kernel.events import SessionNamed
+from agent_cli.kernel.messages import UserMessage
+from agent_cli.kernel.results import Usage
+from agent_cli.kernel.run_environment import RunEnvironment, UsageError
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
+from agent_cli.kernel.session.search import header_of
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.session.summary import session_files
+from agent_cli.takeover import claude, codex, convert, gemini, opencode
+from agent_cli.takeover.form import ForeignSession, FoundSession
+from agent_tools.record import Value, to_json
+from agent_tools.text import counted, shorten, utc_stamp
+
+READERS: Mapping[str, ModuleType] = {"claude": claude, "codex": codex, "gemini": gemini, "opencode": opencode}
+MARK = "@"
+_MAX_TITLE_CHARS = 80
+
+
+class TakenOver(Value):
+    """A session that was taken over. new: False if it had been before, and has not changed since.
+
+    messages: how many it has. earlier: the session that it was taken over as when it was shorter; "" for none.
+    """
+
+    session_id: str
+    found: FoundSession
+    messages: int = 0
+    new: bool = True
+    earlier: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for the user."""
+        name, short = program_name(self.found.program), self.session_id[:8]
+        what = f"the session {self.found.session_id[:16]} of {name}"
+        if not self.new:
+            return f"{short} is {what}, taken over before."
+        again = f" It was shorter when it was taken over as {self.earlier[:8]}." if self.earlier else ""
+        more = "".join(f" {note}" for note in self.notes)
+        return f"{short} continues {what}: {counted(self.messages, 'message')}.{again}{more}"
+
+
+def program_name(program: str) -> str:
+    """Return what a program is called."""
+    return str(READERS[program].NAME)
+
+
+def find_sessions(run_env: RunEnvironment, programs: Iterable[str] = READERS, *, every: bool) -> list[FoundSession]:
+    """Return the sessions of these programs in this project, the latest first. every: those of all folders."""
+    root = None if every else Path(os.path.realpath(run_env.root))
+    found = [f for program in programs for f in READERS[program].find(run_env.env, run_env.home, root)]
+    return sorted(found, key=lambda session: session.updated, reverse=True)
+
+
+def choose(run_env: RunEnvironment, programs: Iterable[str], start: str, *, every: bool) -> FoundSession:
+    """Return the latest session of these programs, or the one whose ID begins so. Raises UsageError."""
+    programs = tuple(programs)
+    sessions = find_sessions(run_env, programs, every=every)
+    found = [session for session in sessions if session.session_id.startswith(start)]
+    if found and (not start or len({session.session_id for session in found}) == 1):
+        return found[0]
+    names = program_name(programs[0]) if len(programs) == 1 else "another agent"
+    if found:
+        raise UsageError(f"{len(found)} sessions of {names} begin with {shorten(start, 40)}: give more of the ID.")
+    which = f" begins with {shorten(start, 40)}" if start else ""
+    where = "here" if every else f"in {run_env.root}"
+    raise UsageError(f"No session of {names} {where}{which}. See: agent sessions import --list --all-projects")
+
+
+def read_programs(name: str) -> tuple[str, ...]:
+    """Return the programs that a name means; "" for all. Raises UsageError."""
+    if name and name not in READERS:
+        raise UsageError(f"{shorten(name, 40)} is none of {', '.join(READERS)}.")
+    return (name,) if name else tuple(READERS)
+
+
+def take_over_named(run_env: RunEnvironment, text: str) -> TakenOver:
+    """Take over the session that `@claude`, `@` or `@claude:ID` means. Raises UsageError."""
+    name, _, start = text.removeprefix(MARK).partition(":")
+    return take_over(run_env, choose(run_env, read_programs(name), start, every=bool(start)))
+
+
+def take_over(run_env: RunEnvironment, found: FoundSession) -> TakenOver:
+    """Write a session of ours with the conversation of one of another program. Raises UsageError."""
+    reader = READERS[found.program]
+    try:
+        session: ForeignSession = reader.read(found, run_env.env, run_env.home)
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+    messages = convert.our_messages(session)
+    if not any(isinstance(message, UserMessage) for message in messages):
+        raise UsageError(f"There is no message in the session {found.session_id} ({found.path}).")
+    store = SessionStore(state_folder(run_env.env), run_env.root)
+    origin = f"{found.program} {found.session_id}"
+    session_id = _session_id(origin, session)
+    if store.path(session_id).exists():
+        return TakenOver(session_id, session.found, new=False)
+    earlier = taken_over(store).get(origin, "")
+    files = convert.KnownFiles(session, Path(os.path.realpath(run_env.root)))
+    plan = convert.our_plan(session, messages)
+    messages.append(UserMessage(convert.origin_note(session, reader.NAME, files)))
+    header = Header(session_id, str(run_env.cwd), str(run_env.root), "", "", (), "", taken_from=origin)
+    now = utc_stamp()
+    restored = Restored(header, tuple(messages), files.marks, plan, Usage(), None, 0, "", now, now)
+    problems: list[str] = []
+    log = SessionLog(store.path(session_id), problems.append, run_env.env)
+    try:
+        log.create(header, restored)
+        if session.named:
+            log.record(SessionNamed(shorten(" ".join(session.found.title.split()), _MAX_TITLE_CHARS)))
+    finally:
+        log.close()
+    if problems:
+        raise UsageError(problems[0])
+    damaged = f"{counted(session.damaged, 'line')} of its file could not be read." if session.damaged else ""
+    changed = f"{counted(len(files.changed), 'file')} changed since." if files.changed else ""
+    notes = tuple(filter(None, (damaged, changed)))
+    return TakenOver(session_id, session.found, len(messages) - 1, True, earlier, notes)
+
+
+def taken_over(store: SessionStore) -> dict[str, str]:
+    """Return the sessions of a project that were taken over, the latest of each: "claude ID" to ours."""
+    origins = ((header_of(path).get("taken_from"), path.stem) for path in reversed(session_files(store.folder)))
+    return {origin: session_id for origin, session_id in origins if origin}
+
+
+def _session_id(origin: str, session: ForeignSession) -> str:
+    """Return the ID that follows from a conversation."""
+    hashed = blake2b(origin.encode(), digest_size=16)
+    for message in session.messages:
+        hashed.update(repr(to_json(message)).encode("utf-8", "surrogatepass"))
+    digits = hashed.hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
