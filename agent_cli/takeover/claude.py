@@ -1,7 +1,7 @@
 """Sessions of Claude Code: `projects/<folder>/<session id>.jsonl` in its configuration folder.
 
-`kernel.session.transcripts.reader` finds the active branch, from the latest compaction on. Side chains of sub-agents are
-in files of their own: their report is the result of the call.
+`kernel.session.transcripts.reader` finds the active branch, from the latest compaction on. Side chains of sub-agents
+are in files of their own: their report is the result of the call.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ _OWN = (
 _ABORTED, _SUMMARY = "<turn_aborted>", "Another language model started to solve this problem"
 _OUTPUT = re.compile(
     r"\A(?:Chunk ID: .*\n)?(?:Exit code: (\d+)\n)?Wall time: .*\n"
-    r"(?:Process exited with code (\d+)\n)?(?:Process running with .*\n)?(?:(?:Original token count|Total output lines): .*\n)*"
-    r"Output:\n"
+    r"(?:Process exited with code (\d+)\n)?(?:Process running with .*\n)?"
+    r"(?:(?:Original token count|Total output lines): .*\n)*Output:\n"
 )
 _UNSUPPORTED = "unsupported call:"
 _MAX_FORKS = 20
@@ -206,6 +206,10 @@ class _Reader:
             return
         if name == "update_plan":
             self.plan = todo_items(arguments.get("plan"))
+        elif name == "create_goal":
+            self.plan = todo_items([{"step": arguments.get("objective"), "status": "in_progress"}])
+        elif name == "update_goal" and arguments.get("status") == "complete":
+            self.plan = tuple(item.replace(status="completed") for item in self.plan)
         elif isinstance(command := arguments.get("cmd") or arguments.get("command"), str):
             cwd = str(arguments.get("workdir") or "")
             self.seen.append(Seen(identity, "", text, command=command, cwd=cwd))

@@ -103,10 +103,8 @@ def _one_line(call: ToolCall, result: ToolMessage | None) -> str:
     given = json.dumps(call.arguments, ensure_ascii=False) if call.arguments else ""
     said = " ".join(result.text.split()) if result is not None else "no result: the session was interrupted"
     how = " failed" if result is not None and result.is_error else ""
-    text = (
-        f"[{call.name}{how}: {shorten(' '.join(given.split()), _MAX_LINE_CHARS)} -> {shorten(said, _MAX_LINE_CHARS)}]\n"
-    )
-    return sanitize_output(text)
+    given, said = (shorten(text, _MAX_LINE_CHARS) for text in (" ".join(given.split()), said))
+    return sanitize_output(f"[{call.name}{how}: {given} -> {said}]\n")
 
 
 def _our_result(call: ToolCall, result: ToolMessage | None) -> ToolMessage:
@@ -148,13 +146,18 @@ class _Shown:
 
 
 class KnownFiles:
-    """What the model of the other program knew of files, and which of them still are so."""
+    """What the model of the other program knew of files, and which of them still are so.
 
-    def __init__(self, session: ForeignSession, root: Path) -> None:
+    messages: those of `our_messages`.
+    """
+
+    def __init__(self, session: ForeignSession, messages: Iterable[Message], root: Path) -> None:
+        self._tools = {call.id: call.name for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
         self._cwd = Path(session.found.cwd or root)
         self._shown: dict[Path, list[_Shown]] = {}
         for seen in session.seen:
-            self._take(seen)
+            if seen.call_id in self._tools:
+                self._take(seen)
         context = ToolContext(Workspace(root))
         self.changed: list[str] = []
         for path, pieces in self._shown.items():
@@ -201,7 +204,7 @@ class KnownFiles:
                 return False
             places.append((piece.call_id, place))
         for call_id, place in places:
-            context.source = call_source("Read", call_id)
+            context.source = call_source(self._tools[call_id], call_id)
             note_read(path, data, context, None if place == (1, len(now)) else (place,))
         return bool(places)
 
@@ -223,8 +226,8 @@ def origin_note(session: ForeignSession, name: str, files: KnownFiles) -> str:
     """Return the message at the end of the history that says where it comes from. name: of the program."""
     found = session.found
     lines = [
-        f"This conversation was begun in {name} (session {found.session_id}, in {cut_line(found.cwd)}) and is continued "
-        "here. Its calls are shown as calls of your tools. What they changed is not in your undo history.",
+        f"This conversation was begun in {name} (session {found.session_id}, in {cut_line(found.cwd)}) and is "
+        "continued here. Its calls are shown as calls of your tools. What they changed cannot be undone with /undo.",
     ]
     if files.unchanged:
         lines.append(f"You know these files as they are now: {_named(files.unchanged)}.")

@@ -118,7 +118,7 @@ def todo_items(items: Any) -> tuple[TodoItem, ...]:
     found = []
     for item in items if isinstance(items, list) else []:
         if isinstance(item, dict):
-            text = next((item[k] for k in ("content", "step", "description", "subject") if item.get(k)), "")
+            text = next((item[k] for k in ("content", "step", "subject", "description") if item.get(k)), "")
             status: Any = _STATUS.get(str(item.get("status")), "pending")
             if isinstance(text, str) and text:
                 found.append(TodoItem(text, status))

@@ -1,7 +1,7 @@
 """Sessions of Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*`, as JSON lines, or one JSON object until 2026.
 
-A later record of a message replaces the earlier one, `$set` replaces fields of the whole, and `$rewindTo` drops a message
-and all after it.
+A later record of a message replaces the earlier one, `$set` replaces fields of the whole, and `$rewindTo` drops a
+message and all after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_NAME_BYTES, _MAX_OLD_BYTES = 8192, 256 << 20
 _CONTEXT = "<session_context>"
 _WRAPPED = re.compile(r"\A<untrusted_context>\n(.*?)\n?</untrusted_context>\Z", re.DOTALL)
 _SHELL = re.compile(
-    r"\A(?:Command: .*\n)?(?:Directory: .*\n)?(?:Output|Stdout): (.*?)(?:\n[A-Z][\w ]+: .*)*\Z", re.DOTALL
+    r"\A(?:Command: [^\n]*\n)?(?:Directory: [^\n]*\n)?(?:Output|Stdout): (.*?)(?:\n[A-Z][\w ]+: [^\n]*)*\Z", re.DOTALL
 )
 _PART = re.compile(r"Showing lines (\d+)-\d+ of \d+ total lines.*?--- FILE CONTENT \(truncated\) ---\n", re.DOTALL)
 

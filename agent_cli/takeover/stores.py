@@ -112,7 +112,7 @@ def take_over(run_env: RunEnvironment, found: FoundSession) -> TakenOver:
     if store.path(session_id).exists():
         return TakenOver(session_id, session.found, new=False)
     earlier = taken_over(store).get(origin, "")
-    files = convert.KnownFiles(session, Path(os.path.realpath(run_env.root)))
+    files = convert.KnownFiles(session, messages, Path(os.path.realpath(run_env.root)))
     plan = convert.our_plan(session, messages)
     messages.append(UserMessage(convert.origin_note(session, reader.NAME, files)))
     header = Header(session_id, str(run_env.cwd), str(run_env.root), "", "", (), "", taken_from=origin)

@@ -10,25 +10,22 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.results import Usage
+from tests.support.foreign_stores import DATABASE, FILES
 from tests.support.model_server import Call, ModelServer, Received, Reply
 
-FILES = {
-    "sums.py": "def total(numbers):\n    return sum(numbers) - 1\n",
-    "notes.md": "# Notes\n\nThe total must be exact.\n",
-    "old.py": "LIMIT = 10\n",
-}
-FIXED = "def total(numbers):\n    return sum(numbers)\n"
 FIX = "Fix total in sums.py"
 MORE = "What does notes.md ask for"
 WAIT = "Wait for the build"
+FORK_ID = "6f0c2f4e-7d0b-4c53-9a51-3f5f0a4c2b11"
 PATIENCE_SECONDS = 120
 
 
@@ -40,8 +37,7 @@ def asked(received: Received) -> tuple[str, int]:
     at, words = max((text.rfind(words), words) for words in (FIX, MORE, WAIT))
     rest = text[at:] if at >= 0 else ""
     return (words if at >= 0 else ""), sum(
-        rest.count(mark)
-        for mark in ('"tool_result"', '"role": "tool"', '_call_output"', '"functionResponse"')
+        rest.count(mark) for mark in ('"tool_result"', '"role": "tool"', '_call_output"', '"functionResponse"')
     )
 
 
@@ -66,6 +62,20 @@ def play(rounds: dict[str, list[Reply]]) -> Callable[[Received], Reply]:
         return made.replace(id=identity, calls=calls, usage=Usage(input=900, output=40))
 
     return answer
+
+
+def custom_call(name: str, text: str) -> Reply:
+    """Return an answer of the Responses API with a call whose input is plain text."""
+    item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_custom", "name": name, "input": text}
+    response = {"id": "resp_custom", "object": "response", "status": "completed", "output": [item],
+                "usage": {"input_tokens": 900, "output_tokens": 40, "total_tokens": 940}}  # fmt: skip
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": response},
+    ]
+    raw = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return Reply(raw=raw.encode(), content_type="text/event-stream")
 
 
 class Program:
@@ -95,6 +105,20 @@ class Program:
             yield server
             server.violations.clear()  # what the other programs send is theirs
 
+    def work_day(self, server: ModelServer) -> None:
+        """Fix something, interrupt a turn, ask a question."""
+        self.run(server, FIX)
+        self.run(server, WAIT, *self.resumes(), interrupt=(self.work / "waiting").exists)
+        (self.work / "waiting").unlink(missing_ok=True)
+        self.run(server, MORE, *self.resumes())
+
+    def later(self, server: ModelServer) -> None:
+        """Continue in a copy, where that can be, then let the session be compacted, and go on."""
+        raise NotImplementedError
+
+    def resumes(self) -> list[str]:
+        return ["-c"]
+
     def run(self, server: ModelServer, prompt: str, *more: str, interrupt: Callable[[], bool] | None = None) -> str:
         process = subprocess.Popen(
             [str(self.command), *self.arguments(prompt, *more)],
@@ -115,6 +139,12 @@ class Program:
 
 
 class Claude(Program):
+    def later(self, server: ModelServer) -> None:
+        self.run(server, MORE, *self.resumes(), "--fork-session", "--session-id", FORK_ID)
+        [first] = [p for p in self.home.glob(".claude/projects/*/*.jsonl") if p.stem != FORK_ID]
+        self.run(server, "/compact", "--resume", first.stem)
+        self.run(server, MORE, "--resume", first.stem)
+
     def environment(self, server: ModelServer) -> dict[str, str]:
         return super().environment(server) | {
             "ANTHROPIC_API_KEY": "key-of-no-one", "ANTHROPIC_BASE_URL": server.anthropic_url,
@@ -149,6 +179,17 @@ class Claude(Program):
 
 
 class Codex(Program):
+    def resumes(self) -> list[str]:
+        return ["resume", self._id()]
+
+    def _id(self) -> str:
+        paths = sorted(self.home.glob(".codex/sessions/**/rollout-*.jsonl"), key=lambda path: path.name)
+        return paths[0].stem[-36:]
+
+    def later(self, server: ModelServer) -> None:
+        self.run(server, MORE, "fork", self._id())
+        self.run(server, MORE, "-c", "model_auto_compact_token_limit=500", *self.resumes())
+
     def environment(self, server: ModelServer) -> dict[str, str]:
         folder = self.home / ".codex"
         folder.mkdir(exist_ok=True)
@@ -173,9 +214,7 @@ class Codex(Program):
                 Reply(text="I read both files.", calls=(
                     Call("exec_command", {"cmd": "cat sums.py"}), Call("exec_command", {"cmd": "cat notes.md"}),
                     Call("exec_command", {"cmd": "sed -n 1,5p old.py"}))),
-                Reply(calls=(Call("update_plan", {"plan": [
-                    {"step": "Fix the sum", "status": "in_progress"}, {"step": "Run the tests", "status": "pending"}]}),)),
-                Reply(calls=(Call("apply_patch", patch),)),
+                custom_call("apply_patch", patch),
                 Reply(text="Fixed."),
             ],
             MORE: [Reply(text="It asks for an exact total.")],
@@ -184,6 +223,15 @@ class Codex(Program):
 
 
 class Gemini(Program):
+    def resumes(self) -> list[str]:
+        return ["-r", "latest"]
+
+    def later(self, server: ModelServer) -> None:
+        path = self.home / ".gemini/settings.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"model": {"compressionThreshold": 0.000001}}))
+        self.run(server, MORE, *self.resumes())
+        self.run(server, MORE, *self.resumes())
+
     def environment(self, server: ModelServer) -> dict[str, str]:
         folder = self.home / ".gemini"
         folder.mkdir(exist_ok=True)
@@ -228,12 +276,21 @@ class OpenCode(Program):
             "permission": "allow", "autoupdate": False, "share": "disabled",
         }))  # fmt: skip
         return super().environment(server) | {
-            "XDG_DATA_HOME": str(self.home / "data"), "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_DATA_HOME": str((self.home / DATABASE).parents[1]), "XDG_CONFIG_HOME": str(self.home / "config"),
             "XDG_STATE_HOME": str(self.home / "state"), "XDG_CACHE_HOME": str(self.home / "cache"),
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         }  # fmt: skip
 
     window = 100_000
+
+    def later(self, server: ModelServer) -> None:
+        with closing(sqlite3.connect(self.home / DATABASE)) as base:
+            [(first,)] = base.execute("select id from session").fetchall()
+        self.run(server, MORE, "-s", first, "--fork")
+        self.window = 1500
+        self.run(server, MORE, "-s", first)
+        self.window = 100_000
+        self.run(server, MORE, "-s", first)
 
     def arguments(self, prompt: str, *more: str) -> list[str]:
         return ["run", "--auto", "-m", "loop/m", *more, prompt]

@@ -122,7 +122,7 @@ def _table_row(g: SessionSummary, piece: str, length: int, now: datetime) -> tup
     stage = STAGES.get(stage_word(g), "")
     title = f"{shorten(g.title, 80)}{f' ({stage})' if stage else ''}{f' | {piece}' if piece else ''}"
     cost = f"${g.cost:.4f}" if g.cost else "-"
-    model = shorten(g.model, 40)
+    model = shorten(g.model, 40) or "-"
     return (
         g.session_id[:length], age(g.updated, now), model, g.branch or "-", str(g.messages), size(g.size), cost, title,
     )  # fmt: skip

@@ -155,7 +155,7 @@ def _conversation(entries: list[Entry]) -> list[Entry]:
     of_chain |= {e["uuid"] for e in blocks}
     of_chain |= {e["uuid"] for e in entries[start:] if _is_message(e) and calls & _add_answer(e)}
     found = [e for e in entries if e["uuid"] in of_chain]
-    return [*_preserved(found, by_uuid), *found]
+    return _with_preserved(found, by_uuid)
 
 
 def _chain_to(entry: Entry | None, by_uuid: dict[str, Entry], until: str = "") -> list[Entry]:
@@ -174,16 +174,17 @@ def _chain_to(entry: Entry | None, by_uuid: dict[str, Entry], until: str = "") -
     return chain[::-1]
 
 
-def _preserved(found: list[Entry], by_uuid: dict[str, Entry]) -> list[Entry]:
-    """Return the messages before the last compaction that the model is still shown."""
+def _with_preserved(found: list[Entry], by_uuid: dict[str, Entry]) -> list[Entry]:
+    """Return the entries, with the messages that the model is still shown after the summary of the last compaction."""
     compactions = [e["compactMetadata"] for e in found if isinstance(e.get("compactMetadata"), dict)]
     segment = compactions[-1].get("preservedSegment") if compactions else None
     if not isinstance(segment, dict):
-        return []
+        return found
     known = {e["uuid"] for e in found}
     tail = by_uuid.get(str(segment.get("tailUuid")))
     kept = _chain_to(tail, by_uuid, str(segment.get("headUuid")))
-    return [e for e in kept if e["uuid"] not in known]
+    at = next((n for n, e in enumerate(found, 1) if e["uuid"] == segment.get("anchorUuid")), 0)
+    return [*found[:at], *(e for e in kept if e["uuid"] not in known), *found[at:]]
 
 
 def _is_message(entry: Entry) -> bool:
