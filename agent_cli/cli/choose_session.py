@@ -23,10 +23,6 @@ with lazy_imports():
     from agent_cli.takeover import stores  # only for sessions of other agents
 
 
-# `--resume @claude`: the latest session of that program.
-TAKE_OVER = "@"
-
-
 def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
     """Run with the requested session and worktree; return the exit code. Raises UsageError."""
     worktree = None
@@ -48,6 +44,17 @@ def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> in
         if worktree is not None:
             for line in worktree.release(state_folder(os.environ)):
                 print_notice(line)
+
+
+def with_taken_over(options: RunOptions) -> RunOptions:
+    """Return the options with the session that `--resume @claude` takes over. Raises UsageError."""
+    if options.no_session_persistence:
+        raise UsageError(f"--resume {options.resume} saves the session: leave out --no-session-persistence.")
+    if options.worktree is not None:
+        raise UsageError("Take the session over first: agent sessions import. Then: agent -w -r ID --fork-session")
+    taken = stores.take_over_named(find_environment(os.environ), options.resume or "")
+    print_notice(taken.sentence)
+    return options.replace(resume=taken.session_id)
 
 
 def with_absolute_paths(options: RunOptions) -> RunOptions:
@@ -96,10 +103,6 @@ def copy_settings(worktree: Worktree, options: RunOptions, run_env: RunEnvironme
 
 def resolve_session(options: RunOptions) -> RunOptions | None:
     """Return the options with the ID of the requested session; None if the user chose none. Raises UsageError."""
-    if options.resume is not None and options.resume.startswith(TAKE_OVER):
-        taken = stores.take_over_named(find_environment(os.environ), options.resume)
-        print_notice(taken.sentence)
-        return options.replace(resume=taken.session_id)
     if options.resume is None or options.print:
         return options
     store = SessionStore(state_folder(os.environ), find_environment(os.environ).root)

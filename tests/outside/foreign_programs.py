@@ -25,6 +25,9 @@ from tests.support.model_server import Call, ModelServer, Received, Reply
 FIX = "Fix total in sums.py"
 MORE = "What does notes.md ask for"
 WAIT = "Wait for the build"
+WAITING = "touch waiting; sleep 30"
+# What Claude Code asks for when a session is compacted.
+SUMMARIZE = "create a detailed summary"
 FORK_ID = "6f0c2f4e-7d0b-4c53-9a51-3f5f0a4c2b11"
 PATIENCE_SECONDS = 120
 
@@ -35,8 +38,10 @@ def asked(received: Received) -> tuple[str, int]:
         received.body.get("messages") or received.body.get("input") or received.body.get("contents") or []
     )
     at, words = max((text.rfind(words), words) for words in (FIX, MORE, WAIT))
-    rest = text[at:] if at >= 0 else ""
-    return (words if at >= 0 else ""), sum(
+    if at < 0 or SUMMARIZE in text[at:]:
+        return "", 0
+    rest = text[at:]
+    return words, sum(
         rest.count(mark) for mark in ('"tool_result"', '"role": "tool"', '_call_output"', '"functionResponse"')
     )
 
@@ -174,7 +179,7 @@ class Claude(Program):
                 Reply(text="Fixed."),
             ],
             MORE: [Reply(text="It asks for an exact total.")],
-            WAIT: [Reply(text="I wait.", calls=(Call("Bash", {"command": "touch waiting; sleep 30"}),)), Reply(text="Built.")],
+            WAIT: [Reply(text="I wait.", calls=(Call("Bash", {"command": WAITING}),)), Reply(text="Built.")],
         }  # fmt: skip
 
 
@@ -218,7 +223,8 @@ class Codex(Program):
                 Reply(text="Fixed."),
             ],
             MORE: [Reply(text="It asks for an exact total.")],
-            WAIT: [Reply(text="I wait.", calls=(Call("exec_command", {"cmd": "touch waiting; sleep 30", "yield_time_ms": 30000}),)), Reply(text="Built.")],
+            WAIT: [Reply(text="I wait.", calls=(Call("exec_command", {"cmd": WAITING, "yield_time_ms": 30000}),)),
+                   Reply(text="Built.")],
         }  # fmt: skip
 
 
@@ -242,7 +248,8 @@ class Gemini(Program):
                 "general": {"enableAutoUpdate": False},
             }))  # fmt: skip
         return super().environment(server) | {
-            "GEMINI_API_KEY": "key-of-no-one", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "GEMINI_API_KEY": "key-of-no-one", "GOOGLE_GEMINI_BASE_URL": server.url,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
         }  # fmt: skip
 
     def arguments(self, prompt: str, *more: str) -> list[str]:
@@ -263,7 +270,8 @@ class Gemini(Program):
                 Reply(text="Fixed."),
             ],
             MORE: [Reply(text="It asks for an exact total.")],
-            WAIT: [Reply(text="I wait.", calls=(Call("run_shell_command", {"command": "touch waiting; sleep 30"}),)), Reply(text="Built.")],
+            WAIT: [Reply(text="I wait.", calls=(Call("run_shell_command", {"command": WAITING}),)),
+                   Reply(text="Built.")],
         }  # fmt: skip
 
 
@@ -310,7 +318,8 @@ class OpenCode(Program):
                 Reply(text="Fixed."),
             ],
             MORE: [Reply(text="It asks for an exact total.")],
-            WAIT: [Reply(text="I wait.", calls=(Call("bash", {"command": "touch waiting; sleep 30", "description": "Wait"}),)), Reply(text="Built.")],
+            WAIT: [Reply(text="I wait.", calls=(Call("bash", {"command": WAITING, "description": "Wait"}),)),
+                   Reply(text="Built.")],
         }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Record the sessions in `tests/takeover/recorded` anew: `python -m tests.outside.record_sessions CLIENTS [PROGRAM...]`.
+"""Record the sessions in `tests/takeover/recorded`: `python -m tests.outside.record_sessions CLIENTS [PROGRAM...]`.
 
 CLIENTS: a folder in which npm has installed the programs.
 """
