@@ -21,16 +21,15 @@ from agent_cli.takeover.form import (
     FoundSession,
     Seen,
     head_of,
-    is_below,
     json_object,
     modified,
     summary_message,
     todo_items,
+    works_in,
 )
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import TodoItem
 
-NAME = "Claude Code"
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>.*?(?:<command-args>(.*?)</command-args>|\Z)", re.DOTALL)
 _LOCAL = "<local-command-"
 _CONTINUES = "Continue from where you left off."
@@ -38,7 +37,7 @@ _NUMBERED = re.compile(r"^ *(\d+)(?:→|\t)(.*)$", re.MULTILINE)
 _MAX_TASKS, _MAX_TASK_BYTES = 200, 100_000
 
 
-def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
+def find_claude(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
     prefix = encoded_path(root)[:180] if root is not None else ""
     try:
@@ -48,7 +47,7 @@ def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterat
     for path in (path for folder in folders for path in folder.glob("*.jsonl") if is_session_id(path.stem)):
         entries = head_of(path)
         cwd = next((str(e["cwd"]) for e in entries if e.get("cwd")), "")
-        if cwd and is_below(cwd, root):
+        if cwd and works_in(cwd, root):
             yield FoundSession("claude", path.stem, path, cwd, _first_words(entries), modified(path))
 
 
@@ -61,7 +60,7 @@ def _first_words(entries: list[Entry]) -> str:
     return ""
 
 
-def read(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
+def read_claude(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
     """Read a session. Raises SessionNotFoundError."""
     seen: list[Seen] = []
     todos: list[TodoItem] = []

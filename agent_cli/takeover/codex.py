@@ -19,17 +19,16 @@ from agent_cli.takeover.form import (
     Seen,
     folder,
     head_of,
-    is_below,
     json_lines,
     json_object,
     media_of_url,
     modified,
     summary_message,
     todo_items,
+    works_in,
 )
 from agent_tools.results import Media, TodoItem
 
-NAME = "Codex"
 Record = dict[str, Any]
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # How what the program writes in the user's name begins.
@@ -47,13 +46,13 @@ _UNSUPPORTED = "unsupported call:"
 _MAX_FORKS = 20
 
 
-def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
+def find_codex(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
     for path in _files(env, home):
         records = head_of(path)
         about = _about(records)
         cwd = str(about.get("cwd") or "")
-        if _is_main(about) and is_below(cwd, root):
+        if _is_main(about) and works_in(cwd, root):
             yield FoundSession("codex", _id_of(path), path, cwd, _first_words(records), modified(path))
 
 
@@ -87,7 +86,7 @@ def _first_words(records: list[Record]) -> str:
     return first_words(next(texts, ""))
 
 
-def read(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
+def read_codex(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
     """Read a session. Raises SessionNotFoundError."""
     reader = _Reader()
     try:

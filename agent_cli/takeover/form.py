@@ -102,7 +102,7 @@ def modified(path: Path) -> str:
         return ""
 
 
-def is_below(cwd: str, root: Path | None) -> bool:
+def works_in(cwd: str, root: Path | None) -> bool:
     """Return True if a session worked in this project. root: None for any."""
     real = os.path.realpath(cwd) if cwd else ""
     return root is None or real == str(root) or real.startswith(f"{str(root).rstrip('/')}/")

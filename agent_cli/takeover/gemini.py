@@ -20,17 +20,16 @@ from agent_cli.takeover.form import (
     FoundSession,
     Seen,
     folder,
-    is_below,
     json_lines,
     json_object,
     media_of,
     modified,
     todo_items,
+    works_in,
 )
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import TodoItem
 
-NAME = "Gemini CLI"
 Record = dict[str, Any]
 _MAX_NAME_BYTES, _MAX_OLD_BYTES = 8192, 256 << 20
 _CONTEXT = "<session_context>"
@@ -41,7 +40,7 @@ _SHELL = re.compile(
 _PART = re.compile(r"Showing lines (\d+)-\d+ of \d+ total lines.*?--- FILE CONTENT \(truncated\) ---\n", re.DOTALL)
 
 
-def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
+def find_gemini(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
     top = folder(env, "GEMINI_CLI_HOME", home, "") / ".gemini"
     try:
@@ -54,7 +53,7 @@ def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterat
             cwd = read_regular(project / ".project_root", _MAX_NAME_BYTES).decode().strip()
         except (OSError, UnicodeDecodeError):
             cwd = hashed.get(project.name, "")
-        if not is_below(cwd, root) or (not cwd and root is not None):
+        if not works_in(cwd, root) or (not cwd and root is not None):
             continue
         for path in sorted((project / "chats").glob("session-*.json*")):
             try:
@@ -98,7 +97,7 @@ def _records(items: Any) -> list[Record]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def read(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
+def read_gemini(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
     """Read a session. Raises SessionNotFoundError."""
     try:
         _, records, damaged = _load(found.path)

@@ -1,4 +1,4 @@
-"""Sessions of OpenCode: an SQLite database in its data folder, or the JSON files that it had until 2026.
+"""Sessions of OpenCode: an SQLite database in its data folder, into which newer versions move the files of older ones.
 
 The database is read as it is on disk, and from a copy if a process may be writing it, because SQLite itself would write
 beside it.
@@ -23,55 +23,38 @@ from agent_cli.takeover.form import (
     FoundSession,
     Seen,
     folder,
-    is_below,
     json_object,
     media_of_url,
     summary_message,
     todo_items,
+    works_in,
 )
-from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import Media, TodoItem
 from agent_tools.text import utc_stamp
 
-NAME = "OpenCode"
 Record = dict[str, Any]
 _MAX_BYTES = 4 << 30
-_MAX_FILE_BYTES = 32 << 20
 _TRIES = 3
 _NUMBERED = re.compile(r"^(\d+)(?:: |\| )(.*)$", re.MULTILINE)
 _NO_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 
 
-def find(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
+def find_opencode(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
-    data = folder(env, "XDG_DATA_HOME", home, ".local/share") / "opencode"
-    found: dict[str, FoundSession] = {}
-    for path in sorted((data / "storage/session").glob("*/ses_*.json")):
-        about = _file(path)
-        if about is not None and not about.get("parentID"):
-            updated = (about.get("time") or {}).get("updated")
-            found[path.stem] = _found(path, about.get("id"), about.get("directory"), about.get("title"), updated)
-    path = data / "opencode.db"
+    path = folder(env, "XDG_DATA_HOME", home, ".local/share") / "opencode/opencode.db"
     rows = "select id, directory, title, time_updated from session where parent_id is null"
     try:
         with _database(path) as base:
-            found |= {row[0]: _found(path, *row) for row in base.execute(rows)}
+            found = [_found(path, *row) for row in base.execute(rows)]
     except (OSError, sqlite3.Error):
-        pass
-    yield from (session for session in found.values() if session.cwd and is_below(session.cwd, root))
+        return
+    yield from (session for session in found if session.cwd and works_in(session.cwd, root))
 
 
 def _found(path: Path, identity: Any, cwd: Any, title: Any, updated: Any) -> FoundSession:
     title = "" if _NO_TITLE.match(str(title)) else str(title or "")
     stamp = utc_stamp(updated / 1000) if isinstance(updated, int | float) else ""
     return FoundSession("opencode", str(identity), path, str(cwd or ""), title, stamp)
-
-
-def _file(path: Path) -> Record | None:
-    try:
-        return json_object(read_regular(path, _MAX_FILE_BYTES))
-    except OSError:
-        return None
 
 
 @contextmanager
@@ -97,32 +80,14 @@ def _database(path: Path) -> Iterator[sqlite3.Connection]:
             yield base
 
 
-def read(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
+def read_opencode(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
     """Read a session. Raises SessionNotFoundError."""
     try:
-        if found.path.suffix == ".json":
-            storage = found.path.parents[2]
-            revert, todos = (_file(found.path) or {}).get("revert"), _listed(storage / f"todo/{found.session_id}.json")
-            messages = [(m, _files_in(storage / f"part/{m.get('id')}")) for m in
-                        _files_in(storage / f"message/{found.session_id}")]  # fmt: skip
-        else:
-            with _database(found.path) as base:
-                messages, revert, todos = _rows(base, found.session_id)
+        with _database(found.path) as base:
+            messages, revert, todos = _rows(base, found.session_id)
     except (OSError, sqlite3.Error) as error:
         raise SessionNotFoundError(f"Cannot read {found.path}: {error}.") from None
     return _session(found, _active(messages, revert), todo_items(todos))
-
-
-def _files_in(path: Path) -> list[Record]:
-    return [found for file in sorted(path.glob("*.json")) if (found := _file(file)) is not None]
-
-
-def _listed(path: Path) -> Any:
-    try:
-        found = json_object(b'{"items":' + read_regular(path, _MAX_FILE_BYTES) + b"}")
-    except OSError:
-        return []
-    return (found or {}).get("items")
 
 
 Messages = list[tuple[Record, list[Record]]]

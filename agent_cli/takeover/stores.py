@@ -7,10 +7,9 @@ taken over twice; one that has grown since becomes another session.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
 
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import UserMessage
@@ -26,7 +25,21 @@ from agent_cli.takeover.form import ForeignSession, FoundSession
 from agent_tools.record import Value, to_json
 from agent_tools.text import counted, shorten, utc_stamp
 
-READERS: Mapping[str, ModuleType] = {"claude": claude, "codex": codex, "gemini": gemini, "opencode": opencode}
+
+class ForeignProgram(Value):
+    """A program whose sessions can be taken over. find: yields those below a folder. read: reads one."""
+
+    name: str
+    find: Callable[[Mapping[str, str], Path | None, Path | None], Iterator[FoundSession]]
+    read: Callable[[FoundSession, Mapping[str, str], Path | None], ForeignSession]
+
+
+PROGRAMS = {
+    "claude": ForeignProgram("Claude Code", claude.find_claude, claude.read_claude),
+    "codex": ForeignProgram("Codex", codex.find_codex, codex.read_codex),
+    "gemini": ForeignProgram("Gemini CLI", gemini.find_gemini, gemini.read_gemini),
+    "opencode": ForeignProgram("OpenCode", opencode.find_opencode, opencode.read_opencode),
+}
 MARK = "@"
 _MAX_TITLE_CHARS = 80
 
@@ -47,7 +60,7 @@ class TakenOver(Value):
     @property
     def sentence(self) -> str:
         """What happened, for the user."""
-        name, short = program_name(self.found.program), self.session_id[:8]
+        name, short = shown_name(self.found.program), self.session_id[:8]
         what = f"the session {self.found.session_id[:16]} of {name}"
         if not self.new:
             return f"{short} is {what}, taken over before."
@@ -56,26 +69,45 @@ class TakenOver(Value):
         return f"{short} continues {what}: {counted(self.messages, 'message')}.{again}{more}"
 
 
-def program_name(program: str) -> str:
+def shown_name(program: str) -> str:
     """Return what a program is called."""
-    return str(READERS[program].NAME)
+    return PROGRAMS[program].name
 
 
-def find_sessions(run_env: RunEnvironment, programs: Iterable[str] = READERS, *, every: bool) -> list[FoundSession]:
+def foreign_sessions(run_env: RunEnvironment, programs: Iterable[str] = PROGRAMS, *, every: bool) -> list[FoundSession]:
     """Return the sessions of these programs in this project, the latest first. every: those of all folders."""
     root = None if every else Path(os.path.realpath(run_env.root))
-    found = [f for program in programs for f in READERS[program].find(run_env.env, run_env.home, root)]
+    found = [f for program in programs for f in PROGRAMS[program].find(run_env.env, run_env.home, root)]
     return sorted(found, key=lambda session: session.updated, reverse=True)
 
 
-def choose(run_env: RunEnvironment, programs: Iterable[str], start: str, *, every: bool) -> FoundSession:
+def foreign_session_rows(
+    run_env: RunEnvironment, programs: Iterable[str] = PROGRAMS, *, every: bool
+) -> list[dict[str, str]]:
+    """Return the sessions of `foreign_sessions` as JSON data, with the session of ours that each was taken over as."""
+    ours = taken_over(SessionStore(state_folder(run_env.env), run_env.root))
+    return [
+        {
+            "program": found.program,
+            "name": shown_name(found.program),
+            "source_id": found.session_id,
+            "cwd": found.cwd,
+            "title": found.title,
+            "updated": found.updated,
+            "taken_over_as": ours.get(f"{found.program} {found.session_id}", ""),
+        }
+        for found in foreign_sessions(run_env, programs, every=every)
+    ]
+
+
+def choose_session(run_env: RunEnvironment, programs: Iterable[str], start: str, *, every: bool) -> FoundSession:
     """Return the latest session of these programs, or the one whose ID begins so. Raises UsageError."""
     programs = tuple(programs)
-    sessions = find_sessions(run_env, programs, every=every)
+    sessions = foreign_sessions(run_env, programs, every=every)
     found = [session for session in sessions if session.session_id.startswith(start)]
     if found and (not start or len({session.session_id for session in found}) == 1):
         return found[0]
-    names = program_name(programs[0]) if len(programs) == 1 else "another agent"
+    names = shown_name(programs[0]) if len(programs) == 1 else "another agent"
     if found:
         raise UsageError(f"{len(found)} sessions of {names} begin with {shorten(start, 40)}: give more of the ID.")
     which = f" begins with {shorten(start, 40)}" if start else ""
@@ -85,22 +117,22 @@ def choose(run_env: RunEnvironment, programs: Iterable[str], start: str, *, ever
 
 def read_programs(name: str) -> tuple[str, ...]:
     """Return the programs that a name means; "" for all. Raises UsageError."""
-    if name and name not in READERS:
-        raise UsageError(f"{shorten(name, 40)} is none of {', '.join(READERS)}.")
-    return (name,) if name else tuple(READERS)
+    if name and name not in PROGRAMS:
+        raise UsageError(f"{shorten(name, 40)} is none of {', '.join(PROGRAMS)}.")
+    return (name,) if name else tuple(PROGRAMS)
 
 
 def take_over_named(run_env: RunEnvironment, text: str) -> TakenOver:
     """Take over the session that `@claude`, `@` or `@claude:ID` means. Raises UsageError."""
     name, _, start = text.removeprefix(MARK).partition(":")
-    return take_over(run_env, choose(run_env, read_programs(name), start, every=bool(start)))
+    return take_over(run_env, choose_session(run_env, read_programs(name), start, every=bool(start)))
 
 
 def take_over(run_env: RunEnvironment, found: FoundSession) -> TakenOver:
     """Write a session of ours with the conversation of one of another program. Raises UsageError."""
-    reader = READERS[found.program]
+    source = PROGRAMS[found.program]
     try:
-        session: ForeignSession = reader.read(found, run_env.env, run_env.home)
+        session = source.read(found, run_env.env, run_env.home)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     messages = convert.our_messages(session)
@@ -114,7 +146,7 @@ def take_over(run_env: RunEnvironment, found: FoundSession) -> TakenOver:
     earlier = taken_over(store).get(origin, "")
     files = convert.KnownFiles(session, messages, Path(os.path.realpath(run_env.root)))
     plan = convert.our_plan(session, messages)
-    messages.append(UserMessage(convert.origin_note(session, reader.NAME, files)))
+    messages.append(UserMessage(convert.origin_note(session, source.name, files)))
     header = Header(session_id, str(run_env.cwd), str(run_env.root), "", "", (), "", taken_from=origin)
     now = utc_stamp()
     restored = Restored(header, tuple(messages), files.marks, plan, Usage(), None, 0, "", now, now)

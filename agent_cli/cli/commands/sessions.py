@@ -33,7 +33,6 @@ from agent_cli.kernel.session.summary import (
 )
 from agent_cli.kernel.session.timeline import stage_of
 from agent_cli.takeover import stores
-from agent_cli.takeover.form import FoundSession
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, shorten
 
@@ -242,8 +241,8 @@ def _confirm_removal(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
 )
 def import_session(
     program: Annotated[
-        str, typer.Argument(help=f"Whose session: {one_of(stores.READERS)}; of any by default.", metavar="[PROGRAM]",
-                            autocompletion=completion.one_of_choices(stores.READERS))
+        str, typer.Argument(help=f"Whose session: {one_of(stores.PROGRAMS)}; of any by default.", metavar="[PROGRAM]",
+                            autocompletion=completion.one_of_choices(stores.PROGRAMS))
     ] = "",
     session: Annotated[
         str, typer.Argument(help="ID or its beginning; the latest of this project by default.", metavar="[ID]")
@@ -254,13 +253,13 @@ def import_session(
 ) -> int:  # fmt: skip
     """Take over a session of Claude Code, Codex, Gemini CLI or OpenCode, which is not changed."""
     run_env = find_environment(os.environ)
-    if program and not session and program not in stores.READERS:
+    if program and not session and program not in stores.PROGRAMS:
         program, session = "", program
     programs = stores.read_programs(program)
     if listed:
-        return _list_foreign(run_env, [f for f in stores.find_sessions(run_env, programs, every=every)
-                                       if f.session_id.startswith(session)], every=every, as_json=as_json)  # fmt: skip
-    made = stores.take_over(run_env, stores.choose(run_env, programs, session, every=every))
+        found = stores.foreign_session_rows(run_env, programs, every=every)
+        return _list_foreign([f for f in found if f["source_id"].startswith(session)], run_env, every, as_json)
+    made = stores.take_over(run_env, stores.choose_session(run_env, programs, session, every=every))
     if as_json:
         print_json({"session_id": made.session_id, "new": made.new, "messages": made.messages, "notes": made.notes,
                     "program": made.found.program, "source_id": made.found.session_id})  # fmt: skip
@@ -270,24 +269,20 @@ def import_session(
     return 0
 
 
-def _list_foreign(run_env: RunEnvironment, found: list[FoundSession], *, every: bool, as_json: bool) -> int:
+def _list_foreign(found: list[dict[str, str]], run_env: RunEnvironment, every: bool, as_json: bool) -> int:
     """List sessions of other programs, and as which of ours they were taken over."""
-    ours = stores.taken_over(SessionStore(state_folder(run_env.env), run_env.root))
     if as_json:
-        print_json([{"program": f.program, "source_id": f.session_id, "cwd": f.cwd, "title": f.title,
-                     "updated": f.updated, "taken_over_as": ours.get(f"{f.program} {f.session_id}", "")}
-                    for f in found])  # fmt: skip
+        print_json(found)
         return 0
     if not found:
         where = "" if every else f" of {run_env.root}"
         print_notice(f"There are no sessions{where} of Claude Code, Codex, Gemini CLI or OpenCode.")
         return 0
     now = datetime.now(UTC)
-    rows = [
-        (f.program, shorten(f.session_id, 36), age(f.updated, now), ours.get(f"{f.program} {f.session_id}", "-")[:8],
-         shorten(f.title, 60), *((home_short(f.cwd),) if every else ()))
-        for f in found
-    ]  # fmt: skip
+    rows = []
+    for f in found:
+        row = (f["program"], shorten(f["source_id"], 36), age(f["updated"], now), f["taken_over_as"][:8] or "-")
+        rows.append((*row, shorten(f["title"], 60), *((home_short(f["cwd"]),) if every else ())))
     names = ("PROGRAM", "ID", "AGE", "AS", "SESSION", *(("FOLDER",) if every else ()))
     echo("\n".join(table(names, rows, frozenset((2,)))))
     return 0

@@ -44,6 +44,11 @@ class Header(Value, tag="Header"):
     taken_from: str = ""
 
     @property
+    def unrecorded(self) -> str:
+        """A sentence about changes that cannot be undone, to follow that there are none; "" for a session of ours."""
+        return " What was changed before it was taken over is not recorded." if self.taken_from else ""
+
+    @property
     def begun(self) -> bool:
         """False until a session that was taken over is opened: only then has it a prompt and tools."""
         return not self.taken_from or bool(self.version)

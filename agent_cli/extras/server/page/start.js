@@ -3,6 +3,7 @@
 import { button, dialog, h, template } from "./dom.js";
 import { get, post, query } from "./api.js";
 import { MessageField } from "./composer.js";
+import { showImports } from "./imports.js";
 import { showTrust } from "./panels.js";
 import { recall, remember } from "./storage.js";
 import { visible } from "./text.js";
@@ -20,7 +21,14 @@ export function startTask(sessions, started) {
     return;
   }
   const go = button("Start", { kind: "primary", type: "submit", form: "start-form" });
-  const shown = dialog("New task", template("start"), { actions: [button("Cancel", { on: () => shown.close() }), go] });
+  const others = button("Continue a session of another agent…", {
+    kind: "quiet",
+    on: () => {
+      shown.close();
+      showImports(chosen(), started);
+    },
+  });
+  const shown = dialog("New task", template("start"), { actions: [others, button("Cancel", { on: () => shown.close() }), go] });
   const [form, about, apart, problem] = ["form", ".about", ".apart", ".problem"].map((one) => shown.querySelector(one));
   const { project, mode, model, worktree } = form.elements;
   project.append(...projects.map((one) => option(one.id, one.name)));

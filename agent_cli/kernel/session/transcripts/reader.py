@@ -35,7 +35,7 @@ _CHAINED = ("user", "assistant", "system", "attachment", "progress")
 _SYNTHETIC = "<synthetic>"
 
 
-class Conversation(Value):
+class TranscriptMessages(Value):
     """The conversation of a transcript.
 
     messages: with the UUIDs of their blocks.
@@ -52,7 +52,7 @@ class Conversation(Value):
 
 def read_conversation(
     path: Path, selected: Callable[[list[Entry]], list[Entry]] = lambda entries: entries
-) -> Conversation:
+) -> TranscriptMessages:
     """Read the active branch of a transcript. Raises SessionNotFoundError.
 
     selected: returns the entries to use of those of the branch.
@@ -61,7 +61,7 @@ def read_conversation(
     times = [str(e["timestamp"]) for e in entries if isinstance(e.get("timestamp"), str)]
     cwd = next((str(e["cwd"]) for e in entries if e.get("cwd")), "")
     messages = tuple(_messages(selected(_conversation(entries))))
-    return Conversation(messages, name, cwd, times[0] if times else "", times[-1] if times else "", damaged)
+    return TranscriptMessages(messages, name, cwd, times[0] if times else "", times[-1] if times else "", damaged)
 
 
 def read_transcript(path: Path, session_id: str) -> Restored:
