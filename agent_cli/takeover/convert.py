@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agent_cli.kernel.events import (
+    Event,
+    FilesSeen,
+    MessageAdded,
+    PlanChanged,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
 from agent_cli.kernel.messages import (
     AssistantMessage,
     Message,
@@ -21,7 +32,9 @@ from agent_cli.kernel.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    is_user_message,
 )
+from agent_cli.kernel.results import Diagnostics, Usage
 from agent_cli.takeover.form import ForeignSession, Seen
 from agent_tools.base import Tool, ToolContext, ToolError
 from agent_tools.foreign_calls import resolve_call
@@ -117,6 +130,53 @@ def _our_result(call: ToolCall, result: ToolMessage | None) -> ToolMessage:
     return ToolMessage(call.id, call.name, text, result.is_error, result.media)
 
 
+def our_events(
+    messages: Iterable[Message], files: KnownFiles, plan: tuple[TodoItem, ...], note: str
+) -> Iterator[Event]:
+    """Yield what the log of a session of ours has of these messages. note: the message at their end."""
+    yield from (end := _Turns(files.context)).events(messages)
+    if plan:
+        yield PlanChanged(plan)
+    yield FilesSeen(files.marks)
+    yield MessageAdded(UserMessage(note))
+    yield end.finished()
+
+
+class _Turns:
+    """Divides messages into turns, each from a message of the user on."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._rounds = self._calls = 0
+
+    def events(self, messages: Iterable[Message]) -> Iterator[Event]:
+        begun = False
+        for message in messages:
+            if is_user_message(message) or not begun:
+                if begun:
+                    yield self.finished()
+                yield TurnStarted("", "")
+                begun, self._rounds, self._calls = True, 0, 0
+            if isinstance(message, ToolMessage):
+                yield ToolFinished(message.call_id, message.name, message.is_error, 0)
+            yield MessageAdded(message)
+            if isinstance(message, AssistantMessage):
+                self._rounds, self._calls = self._rounds + 1, self._calls + len(message.calls)
+                for call in message.calls:
+                    yield ToolRequested(call.id, call.name, call.arguments, self._summary(call))
+                    yield ToolStarted(call.id, call.name)
+
+    def _summary(self, call: ToolCall) -> str:
+        tool = _TOOLS[call.name]
+        try:
+            return tool.summary(tool.read(call.arguments), self._context)
+        except (ToolError, OSError, ValueError):
+            return call.name
+
+    def finished(self) -> TurnFinished:
+        return TurnFinished("Complete", Diagnostics(self._rounds, self._calls, 0, 0, "", "completed"), Usage())
+
+
 def our_plan(session: ForeignSession, messages: Iterable[Message]) -> tuple[TodoItem, ...]:
     """Return the todo list of a session, else the steps of the plan that was approved last."""
     if session.plan:
@@ -158,7 +218,7 @@ class KnownFiles:
         for seen in session.seen:
             if seen.call_id in self._tools:
                 self._take(seen)
-        context = ToolContext(Workspace(root))
+        self.context = context = ToolContext(Workspace(root))
         self.changed: list[str] = []
         for path, pieces in self._shown.items():
             if not self._note(path, pieces, context):

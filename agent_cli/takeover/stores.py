@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from agent_cli.kernel.events import SessionNamed
+from agent_cli.kernel.events import Event, SessionNamed
 from agent_cli.kernel.messages import UserMessage
-from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.log import SessionLog
-from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
+from agent_cli.kernel.session.records import Header, SessionNotFoundError
 from agent_cli.kernel.session.search import header_of
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.session.summary import session_files
 from agent_cli.takeover import claude, codex, convert, gemini, opencode
 from agent_cli.takeover.form import ForeignSession, FoundSession
 from agent_tools.record import Value, to_json
-from agent_tools.text import counted, shorten, utc_stamp
+from agent_tools.text import counted, shorten
 
 
 class ForeignProgram(Value):
@@ -146,24 +146,35 @@ def take_over(run_env: RunEnvironment, found: FoundSession) -> TakenOver:
     earlier = taken_over(store).get(origin, "")
     files = convert.KnownFiles(session, messages, Path(os.path.realpath(run_env.root)))
     plan = convert.our_plan(session, messages)
-    messages.append(UserMessage(convert.origin_note(session, source.name, files)))
+    events = convert.our_events(messages, files, plan, convert.origin_note(session, source.name, files))
     header = Header(session_id, str(run_env.cwd), str(run_env.root), "", "", (), "", taken_from=origin)
-    now = utc_stamp()
-    restored = Restored(header, tuple(messages), files.marks, plan, Usage(), None, 0, "", now, now)
-    problems: list[str] = []
-    log = SessionLog(store.path(session_id), problems.append, run_env.env)
-    try:
-        log.create(header, restored)
-        if session.named:
-            log.record(SessionNamed(shorten(" ".join(session.found.title.split()), _MAX_TITLE_CHARS)))
-    finally:
-        log.close()
-    if problems:
-        raise UsageError(problems[0])
+    named = shorten(" ".join(session.found.title.split()), _MAX_TITLE_CHARS) if session.named else ""
+    _write(store.path(session_id), header, [*events, *([SessionNamed(named)] if named else [])], run_env)
     damaged = f"{counted(session.damaged, 'line')} of its file could not be read." if session.damaged else ""
     changed = f"{counted(len(files.changed), 'file')} changed since." if files.changed else ""
     notes = tuple(filter(None, (damaged, changed)))
-    return TakenOver(session_id, session.found, len(messages) - 1, True, earlier, notes)
+    return TakenOver(session_id, session.found, len(messages), True, earlier, notes)
+
+
+def _write(path: Path, header: Header, events: Iterable[Event], run_env: RunEnvironment) -> None:
+    """Write a whole log, or none. Raises UsageError."""
+    problems: list[str] = []
+    part = path.with_suffix(".part")
+    log = SessionLog(part, problems.append, run_env.env)
+    try:
+        part.unlink(missing_ok=True)
+        log.create(header)
+        log.record_all(events)
+        log.close()
+        if problems:
+            raise UsageError(problems[0])
+        part.rename(path)
+    except OSError as error:
+        raise UsageError(f"The session cannot be saved in {path.parent}: {error.strerror or error}.") from None
+    finally:
+        log.close()
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def taken_over(store: SessionStore) -> dict[str, str]:

@@ -286,3 +286,18 @@ def test_sessions_of_other_folders_are_taken_over_by_id_only(work: Path, home: P
     assert take(work, "codex", row["source_id"][:18], "-A")["new"]
     (other / ".git").mkdir()
     assert "1 session of this folder can be continued here" in agent(["import"], other).stdout
+
+
+def test_an_import_that_cannot_be_written_leaves_nothing(work: Path, home: Path) -> None:
+    place("claude", "worked", home, work)
+    (home / "state").write_text("not a folder")
+    done = agent(["sessions", "import", "claude"], work)
+    assert done.returncode == 2 and "cannot be saved" in done.stderr and "Traceback" not in done.stderr
+    (home / "state").unlink()
+    made = take(work, "claude")
+    assert made["new"]
+    [path] = home.glob("state/sessions/*/*")
+    # What a process left that was killed is no session.
+    path.rename(path.with_suffix(".part"))
+    assert json.loads(agent(["sessions", "list", "--json"], work).stdout) == []
+    assert take(work, "claude")["new"] and len(list(home.glob("state/sessions/*/*"))) == 1
