@@ -16,23 +16,14 @@ from agent_cli.kernel.session.files import projects_folder
 from agent_cli.kernel.session.summary import first_words
 from agent_cli.kernel.session.transcripts.entries import Entry, encoded_path, is_session_id
 from agent_cli.kernel.session.transcripts.reader import read_conversation
-from agent_cli.takeover.form import (
-    ForeignSession,
-    FoundSession,
-    Seen,
-    head_of,
-    json_object,
-    modified,
-    summary_message,
-    todo_items,
-    works_in,
-)
+from agent_cli.takeover import form
+from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import TodoItem
 
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>.*?(?:<command-args>(.*?)</command-args>|\Z)", re.DOTALL)
 _LOCAL = "<local-command-"
-_CONTINUES = "Continue from where you left off."
+_CONTINUES = "Continue from "
 _NUMBERED = re.compile(r"^ *(\d+)(?:→|\t)(.*)$", re.MULTILINE)
 _MAX_TASKS, _MAX_TASK_BYTES = 200, 100_000
 
@@ -45,10 +36,10 @@ def find_claude(env: Mapping[str, str], home: Path | None, root: Path | None) ->
     except OSError:
         return
     for path in (path for folder in folders for path in folder.glob("*.jsonl") if is_session_id(path.stem)):
-        entries = head_of(path)
+        entries = form.head_of(path)
         cwd = next((str(e["cwd"]) for e in entries if e.get("cwd")), "")
-        if cwd and works_in(cwd, root):
-            yield FoundSession("claude", path.stem, path, cwd, _first_words(entries), modified(path))
+        if cwd and form.works_in(cwd, root):
+            yield FoundSession("claude", path.stem, path, cwd, _first_words(entries), form.modified(path))
 
 
 def _first_words(entries: list[Entry]) -> str:
@@ -94,10 +85,10 @@ def _said(entries: list[Entry]) -> list[Entry]:
             if kept and _text(kept[-1]).startswith("<command-name>"):
                 kept.pop()
             continue
-        if entry.get("isMeta") and text == _CONTINUES:
+        if entry.get("isMeta") and text.startswith(_CONTINUES):
             continue
         if entry.get("isCompactSummary"):
-            text = summary_message(text)
+            text = form.summary_message(text)
         elif entry.get("isMeta") and text:
             text = f"<reminder>\n{text}\n</reminder>"
         if text and text != _text(entry):
@@ -148,6 +139,8 @@ def _seen(entries: list[Entry]) -> Iterator[Seen]:
         if name == "Bash":
             yield Seen(identity, "", text, command=str(given.get("command") or ""))
         elif name == "Read" and (lines := _NUMBERED.findall(text)):
+            # What follows the last line feed has a number, too.
+            lines = lines[:-1] if len(lines) > 1 and not lines[-1][1] else lines
             yield Seen(identity, path, "\n".join(line for _, line in lines), int(lines[0][0]))
         elif name == "Write":
             yield Seen(identity, path, str(given.get("content") or ""), 1)
@@ -158,7 +151,7 @@ def _seen(entries: list[Entry]) -> Iterator[Seen]:
 
 
 def _todos(entries: list[Entry]) -> tuple[TodoItem, ...]:
-    lists = [todo_items(given.get("todos")) for _, name, given, _ in _calls(entries) if name == "TodoWrite"]
+    lists = [form.todo_items(given.get("todos")) for _, name, given, _ in _calls(entries) if name == "TodoWrite"]
     return lists[-1] if lists else ()
 
 
@@ -166,7 +159,7 @@ def _tasks(folder: Path) -> tuple[TodoItem, ...]:
     """Return the list of tasks that a session keeps in files of their own."""
     try:
         paths = sorted((p for p in folder.glob("*.json") if p.stem.isdigit()), key=lambda p: int(p.stem))
-        found = [json_object(read_regular(path, _MAX_TASK_BYTES)) for path in paths[:_MAX_TASKS]]
+        found = [form.json_object(read_regular(path, _MAX_TASK_BYTES)) for path in paths[:_MAX_TASKS]]
     except OSError:
         return ()
-    return todo_items([task for task in found if task and task.get("status") != "deleted"])
+    return form.todo_items([task for task in found if task and task.get("status") != "deleted"])

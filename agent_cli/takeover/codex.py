@@ -13,20 +13,8 @@ from typing import Any
 from agent_cli.kernel.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.summary import first_words
-from agent_cli.takeover.form import (
-    ForeignSession,
-    FoundSession,
-    Seen,
-    folder,
-    head_of,
-    json_lines,
-    json_object,
-    media_of_url,
-    modified,
-    summary_message,
-    todo_items,
-    works_in,
-)
+from agent_cli.takeover import form
+from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
 from agent_tools.results import Media, TodoItem
 
 Record = dict[str, Any]
@@ -40,7 +28,7 @@ _ABORTED, _SUMMARY = "<turn_aborted>", "Another language model started to solve 
 _OUTPUT = re.compile(
     r"\A(?:Chunk ID: .*\n)?(?:Exit code: (\d+)\n)?Wall time: .*\n"
     r"(?:Process exited with code (\d+)\n)?(?:Process running with .*\n)?"
-    r"(?:(?:Original token count|Total output lines): .*\n)*Output:\n"
+    r"(?:(?:Original token [a-z]+|Total output lines): .*\n)*Output:\n"
 )
 _UNSUPPORTED = "unsupported call:"
 _MAX_FORKS = 20
@@ -49,15 +37,15 @@ _MAX_FORKS = 20
 def find_codex(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
     for path in _files(env, home):
-        records = head_of(path)
+        records = form.head_of(path)
         about = _about(records)
         cwd = str(about.get("cwd") or "")
-        if _is_main(about) and works_in(cwd, root):
-            yield FoundSession("codex", _id_of(path), path, cwd, _first_words(records), modified(path))
+        if _is_main(about) and form.works_in(cwd, root):
+            yield FoundSession("codex", _id_of(path), path, cwd, _first_words(records), form.modified(path))
 
 
 def _files(env: Mapping[str, str], home: Path | None) -> list[Path]:
-    top = folder(env, "CODEX_HOME", home, ".codex")
+    top = form.folder(env, "CODEX_HOME", home, ".codex")
     return [p for name in ("sessions", "archived_sessions") for p in top.joinpath(name).rglob("rollout-*.jsonl")]
 
 
@@ -113,7 +101,7 @@ class _Reader:
 
     def read(self, path: Path, end: int | None, find_base: Any) -> None:
         """Read a file. end: ordinal of the first record that is not read. Raises OSError."""
-        for number, record in enumerate(json_lines(path)):
+        for number, record in enumerate(form.json_lines(path)):
             if record is None:
                 self.damaged += 1
                 continue
@@ -148,7 +136,7 @@ class _Reader:
             for item in kept:
                 self._take(item if isinstance(item, dict) else {})
         else:
-            self.messages = [*users, UserMessage(summary_message(str(payload.get("message") or "")))]
+            self.messages = [*users, UserMessage(form.summary_message(str(payload.get("message") or "")))]
 
     def _roll_back(self, turns: int) -> None:
         """Drop the latest turns, which the user took back."""
@@ -161,7 +149,7 @@ class _Reader:
             case {"type": "message", "role": "user"}:
                 text, media = _said(item), _media(item.get("content"))
                 if text.startswith(_SUMMARY):
-                    text = summary_message(text)
+                    text = form.summary_message(text)
                 elif text.startswith(_ABORTED):
                     text = f"<reminder>\n{text}\n</reminder>"
                 if text or media:
@@ -170,7 +158,7 @@ class _Reader:
                 if text := _text(item.get("content")):
                     self.messages.append(AssistantMessage((Text(text),)))
             case {"type": "function_call", "name": str(name), "call_id": str(identity)}:
-                self._call(identity, name, json_object(str(item.get("arguments"))) or {})
+                self._call(identity, name, form.json_object(str(item.get("arguments"))) or {})
             case {"type": "custom_tool_call", "name": str(name), "call_id": str(identity)}:
                 self._call(identity, name, {"input": str(item.get("input"))})
             case {"type": "local_shell_call", "call_id": str(identity), "action": dict(action)}:
@@ -191,7 +179,7 @@ class _Reader:
 
     def _result(self, identity: str, output: Any) -> None:
         text, failed = _text(output), False
-        if (wrapped := json_object(text)) is not None and isinstance(wrapped.get("output"), str):
+        if (wrapped := form.json_object(text)) is not None and isinstance(wrapped.get("output"), str):
             code = (wrapped.get("metadata") or {}).get("exit_code")
             text, failed = wrapped["output"], code not in (0, None)
         elif (head := _OUTPUT.match(text)) is not None:
@@ -204,9 +192,9 @@ class _Reader:
         if failed:
             return
         if name == "update_plan":
-            self.plan = todo_items(arguments.get("plan"))
+            self.plan = form.todo_items(arguments.get("plan"))
         elif name == "create_goal":
-            self.plan = todo_items([{"step": arguments.get("objective"), "status": "in_progress"}])
+            self.plan = form.todo_items([{"step": arguments.get("objective"), "status": "in_progress"}])
         elif name == "update_goal" and arguments.get("status") == "complete":
             self.plan = tuple(item.replace(status="completed") for item in self.plan)
         elif isinstance(command := arguments.get("cmd") or arguments.get("command"), str):
@@ -260,4 +248,4 @@ def _text(content: Any) -> str:
 
 def _media(content: Any) -> tuple[Media, ...]:
     parts = content if isinstance(content, list) else []
-    return tuple(m for p in parts if isinstance(p, dict) for m in media_of_url(p.get("image_url")))
+    return tuple(m for p in parts if isinstance(p, dict) for m in form.media_of_url(p.get("image_url")))

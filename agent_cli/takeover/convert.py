@@ -1,7 +1,7 @@
 """Turn a session of another program into one of ours: calls of known tools become ours, every other one a line of text.
 
 Every call has exactly one result, behind the answer that made it; a call without one is closed as interrupted. A file
-counts as read if what the results showed of it is what it contains now.
+has been read if the results showed what it contains now.
 """
 
 from __future__ import annotations
@@ -195,14 +195,20 @@ class _Shown:
 
     def place_in(self, now: list[str]) -> tuple[int, int] | None:
         """Return the first and last line that the file has there now; None if they are not, or not only once."""
-        lines = self.lines[:-1] if self.lines and not self.lines[-1] and len(self.lines) > len(now) else self.lines
-        count = len(lines)
-        if self.first and now[self.first - 1 : self.first - 1 + count] == lines:
-            return self.first, self.first + count - 1
-        if self.first == 1 and count and not lines[-1] and now[: count - 1] == lines[:-1] and len(now) == count - 1:
-            return 1, count - 1
-        places = [n for n in range(len(now) - count + 1) if now[n : n + count] == lines] if lines else []
-        return (places[0] + 1, places[0] + count) if len(places) == 1 and not self.first else None
+        count = len(self.lines)
+        if self.first:
+            same = count and now[self.first - 1 : self.first - 1 + count] == self.lines
+            return (self.first, self.first + count - 1) if same else None
+        places = _places(self.lines, now)
+        return (places[0] + 1, places[0] + count) if len(places) == 1 else None
+
+
+def _places(part: list[str], whole: list[str]) -> list[int]:
+    """Return the indexes of lines at which these lines begin."""
+    if not part:
+        return []
+    count = len(part)
+    return [n for n in range(len(whole) - count + 1) if whole[n] == part[0] and whole[n : n + count] == part]
 
 
 class KnownFiles:
@@ -271,11 +277,9 @@ class KnownFiles:
 
 def _printed(piece: _Shown, now: list[str]) -> tuple[int, int] | None:
     """Return the lines of a file that the output of a command contains: all of them, or the output is part of it."""
-    output = piece.lines
-    for n in range(len(output) - len(now) + 1):
-        if now and output[n : n + len(now)] == now:
-            return 1, len(now)
-    return _Shown(output, 0, piece.call_id).place_in(now)
+    if _places(now, piece.lines):
+        return 1, len(now)
+    return _Shown(piece.lines, 0, piece.call_id).place_in(now)
 
 
 def _lines(text: str) -> list[str]:
@@ -290,11 +294,9 @@ def origin_note(session: ForeignSession, name: str, files: KnownFiles) -> str:
         "continued here. Its calls are shown as calls of your tools. What they changed cannot be undone with /undo.",
     ]
     if files.unchanged:
-        lines.append(f"You know these files as they are now: {_named(files.unchanged)}.")
+        lines.append(f"You know the contents that these files have now: {_named(files.unchanged)}.")
     if files.changed:
-        lines.append(
-            f"These files are not as they were shown; read them before you edit them: {_named(files.changed)}."
-        )
+        lines.append(f"These files have changed since; read them before you edit them: {_named(files.changed)}.")
     if session.damaged:
         lines.append(f"{session.damaged} lines of its file could not be read.")
     return "<session_change>\n{}\n</session_change>".format("\n".join(lines))

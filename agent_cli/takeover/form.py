@@ -18,7 +18,7 @@ from agent_tools.results import Media, TodoItem
 from agent_tools.text import utc_stamp
 
 _MAX_HEAD_BYTES = 1 << 20
-_STATUS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed", "cancelled": "cancelled"}
+_STATES = ("pending", "in_progress", "completed", "cancelled")
 
 
 class FoundSession(Value):
@@ -119,7 +119,7 @@ def todo_items(items: Any) -> tuple[TodoItem, ...]:
     for item in items if isinstance(items, list) else []:
         if isinstance(item, dict):
             text = next((item[k] for k in ("content", "step", "subject", "description") if item.get(k)), "")
-            status: Any = _STATUS.get(str(item.get("status")), "pending")
+            status: Any = item.get("status") if item.get("status") in _STATES else "pending"
             if isinstance(text, str) and text:
                 found.append(TodoItem(text, status))
     return tuple(found)

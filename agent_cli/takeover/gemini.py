@@ -15,18 +15,8 @@ from typing import Any
 from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.summary import first_words
-from agent_cli.takeover.form import (
-    ForeignSession,
-    FoundSession,
-    Seen,
-    folder,
-    json_lines,
-    json_object,
-    media_of,
-    modified,
-    todo_items,
-    works_in,
-)
+from agent_cli.takeover import form
+from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import TodoItem
 
@@ -42,7 +32,7 @@ _PART = re.compile(r"Showing lines (\d+)-\d+ of \d+ total lines.*?--- FILE CONTE
 
 def find_gemini(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
-    top = folder(env, "GEMINI_CLI_HOME", home, "") / ".gemini"
+    top = form.folder(env, "GEMINI_CLI_HOME", home, "") / ".gemini"
     try:
         projects = [p for p in (top / "tmp").iterdir() if (p / "chats").is_dir()]
     except OSError:
@@ -53,7 +43,7 @@ def find_gemini(env: Mapping[str, str], home: Path | None, root: Path | None) ->
             cwd = read_regular(project / ".project_root", _MAX_NAME_BYTES).decode().strip()
         except (OSError, UnicodeDecodeError):
             cwd = hashed.get(project.name, "")
-        if not works_in(cwd, root) or (not cwd and root is not None):
+        if not form.works_in(cwd, root) or (not cwd and root is not None):
             continue
         for path in sorted((project / "chats").glob("session-*.json*")):
             try:
@@ -62,20 +52,22 @@ def find_gemini(env: Mapping[str, str], home: Path | None, root: Path | None) ->
                 continue
             if about.get("kind") != "subagent" and messages:
                 title = first_words(next((t for m in messages if m.get("type") == "user" and (t := _said(m))), ""))
-                yield FoundSession("gemini", str(about.get("sessionId") or path.stem), path, cwd, title, modified(path))
+                yield FoundSession(
+                    "gemini", str(about.get("sessionId") or path.stem), path, cwd, title, form.modified(path)
+                )
 
 
 def _load(path: Path) -> tuple[Record, list[Record], int]:
     """Return the fields of a session, its messages, and the number of damaged lines. Raises OSError, ValueError."""
     if path.suffix == ".json":
-        whole = json_object(read_regular(path, _MAX_OLD_BYTES))
+        whole = form.json_object(read_regular(path, _MAX_OLD_BYTES))
         if whole is None:
             raise ValueError
         return whole, _records(whole.get("messages")), 0
     about: Record = {}
     messages: dict[str, Record] = {}
     damaged = 0
-    for record in json_lines(path):
+    for record in form.json_lines(path):
         if record is None:
             damaged += 1
         elif isinstance(changed := record.get("$set"), dict):
@@ -125,7 +117,7 @@ def read_gemini(found: FoundSession, env: Mapping[str, str], home: Path | None) 
             name, arguments = calls[identity]
             messages.append(ToolMessage(identity, name, text, failed))
             if not failed:
-                plan = todo_items(arguments.get("todos")) if name == "write_todos" else plan
+                plan = form.todo_items(arguments.get("todos")) if name == "write_todos" else plan
                 seen += _seen(identity, name, arguments, text)
     return ForeignSession(found, tuple(messages), plan, tuple(seen), damaged=damaged)
 
@@ -143,7 +135,7 @@ def _said(record: Record) -> str:
 def _media(record: Record) -> Iterable[Any]:
     for part in _parts(record):
         if isinstance(inline := part.get("inlineData"), dict):
-            yield from media_of(inline.get("mimeType"), inline.get("data"))
+            yield from form.media_of(inline.get("mimeType"), inline.get("data"))
 
 
 def _answer(record: Record) -> Iterator[Part]:

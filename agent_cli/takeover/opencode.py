@@ -18,37 +18,28 @@ from urllib.parse import quote
 
 from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.session.records import SessionNotFoundError
-from agent_cli.takeover.form import (
-    ForeignSession,
-    FoundSession,
-    Seen,
-    folder,
-    json_object,
-    media_of_url,
-    summary_message,
-    todo_items,
-    works_in,
-)
+from agent_cli.takeover import form
+from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
 from agent_tools.results import Media, TodoItem
 from agent_tools.text import utc_stamp
 
 Record = dict[str, Any]
 _MAX_BYTES = 4 << 30
-_TRIES = 3
+_MAX_COPIES = 3
 _NUMBERED = re.compile(r"^(\d+)(?:: |\| )(.*)$", re.MULTILINE)
 _NO_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 
 
 def find_opencode(env: Mapping[str, str], home: Path | None, root: Path | None) -> Iterator[FoundSession]:
     """Yield the sessions below a folder, or all. root: None for all."""
-    path = folder(env, "XDG_DATA_HOME", home, ".local/share") / "opencode/opencode.db"
+    path = form.folder(env, "XDG_DATA_HOME", home, ".local/share") / "opencode/opencode.db"
     rows = "select id, directory, title, time_updated from session where parent_id is null"
     try:
         with _database(path) as base:
             found = [_found(path, *row) for row in base.execute(rows)]
     except (OSError, sqlite3.Error):
         return
-    yield from (session for session in found if session.cwd and works_in(session.cwd, root))
+    yield from (session for session in found if session.cwd and form.works_in(session.cwd, root))
 
 
 def _found(path: Path, identity: Any, cwd: Any, title: Any, updated: Any) -> FoundSession:
@@ -70,7 +61,7 @@ def _database(path: Path) -> Iterator[sqlite3.Connection]:
         raise OSError(f"{path} is too large to be copied while OpenCode runs: leave it first")
     with tempfile.TemporaryDirectory(prefix="agent-") as made:
         copy = Path(made) / path.name
-        for _ in range(_TRIES):
+        for _ in range(_MAX_COPIES):
             before = [(p.stat().st_mtime_ns, p.stat().st_size) for p in (path, wal)]
             shutil.copyfile(path, copy)
             shutil.copyfile(wal, copy.with_name(wal.name))
@@ -87,7 +78,7 @@ def read_opencode(found: FoundSession, env: Mapping[str, str], home: Path | None
             messages, revert, todos = _rows(base, found.session_id)
     except (OSError, sqlite3.Error) as error:
         raise SessionNotFoundError(f"Cannot read {found.path}: {error}.") from None
-    return _session(found, _active(messages, revert), todo_items(todos))
+    return _session(found, _active(messages, revert), form.todo_items(todos))
 
 
 Messages = list[tuple[Record, list[Record]]]
@@ -97,12 +88,12 @@ def _rows(base: sqlite3.Connection, session_id: str) -> tuple[Messages, Any, lis
     parts: dict[str, list[Record]] = {}
     ordered = "where session_id = ? order by"
     for message, data in base.execute(f"select message_id, data from part {ordered} id", (session_id,)):
-        parts.setdefault(message, []).append(json_object(data) or {})
+        parts.setdefault(message, []).append(form.json_object(data) or {})
     rows = base.execute(f"select id, data from message {ordered} time_created, id", (session_id,))
-    messages = [({**(json_object(data) or {}), "id": name}, parts.get(name, [])) for name, data in rows]
+    messages = [({**(form.json_object(data) or {}), "id": name}, parts.get(name, [])) for name, data in rows]
     [(revert,)] = base.execute("select revert from session where id = ?", (session_id,)).fetchall() or [(None,)]
     todos = base.execute(f"select content, status from todo {ordered} position", (session_id,))
-    return messages, json_object(revert or ""), [{"content": c, "status": s} for c, s in todos]
+    return messages, form.json_object(revert or ""), [{"content": c, "status": s} for c, s in todos]
 
 
 def _active(messages: Messages, revert: Any) -> Messages:
@@ -121,10 +112,10 @@ def _session(found: FoundSession, records: Messages, plan: tuple[TodoItem, ...])
         if about.get("role") == "user" or about.get("summary") is True:
             text = "\n".join(str(p["text"]) for p in parts if _is_text(p) and not p.get("ignored"))
             if about.get("summary") is True:
-                text = summary_message(text)
+                text = form.summary_message(text)
             elif text and all(p.get("synthetic") for p in parts if _is_text(p)):
                 text = f"<reminder>\n{text}\n</reminder>"
-            media = tuple(m for p in parts if p.get("type") == "file" for m in media_of_url(p.get("url")))
+            media = tuple(m for p in parts if p.get("type") == "file" for m in form.media_of_url(p.get("url")))
             if text or media:
                 messages.append(UserMessage(text, media))
             continue
@@ -153,7 +144,7 @@ def _is_text(part: Record) -> bool:
 
 def _attached(state: Record) -> tuple[Media, ...]:
     files = state["attachments"] if isinstance(state.get("attachments"), list) else []
-    return tuple(m for f in files if isinstance(f, dict) for m in media_of_url(f.get("url")))
+    return tuple(m for f in files if isinstance(f, dict) for m in form.media_of_url(f.get("url")))
 
 
 def _seen(call: ToolCall, text: str) -> Iterator[Seen]:

@@ -118,7 +118,7 @@ def choose_session(run_env: RunEnvironment, programs: Iterable[str], start: str,
 def read_programs(name: str) -> tuple[str, ...]:
     """Return the programs that a name means; "" for all. Raises UsageError."""
     if name and name not in PROGRAMS:
-        raise UsageError(f"{shorten(name, 40)} is none of {', '.join(PROGRAMS)}.")
+        raise UsageError(f"Sessions of {shorten(name, 40)} cannot be taken over. There are {', '.join(PROGRAMS)}.")
     return (name,) if name else tuple(PROGRAMS)
 
 

@@ -263,7 +263,10 @@ def test_a_database_that_is_being_written_is_read_with_what_is_not_in_it_yet(wor
     ("args", "why"),
     [
         (["-p", "-r", "@claude", "Go."], "No session of Claude Code in"),
-        (["-p", "-r", "@other", "Go."], "other is none of claude, codex, gemini, opencode"),
+        (
+            ["-p", "-r", "@other", "Go."],
+            "Sessions of other cannot be taken over. There are claude, codex,",
+        ),
         (["-p", "-r", "@claude", "--no-session-persistence", "Go."], "leave out --no-session-persistence"),
         (["-w", "x", "-r", "@claude"], "Take the session over first"),
         (["sessions", "import", "codex"], "No session of Codex in"),

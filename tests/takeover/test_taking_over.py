@@ -112,7 +112,7 @@ def test_files_that_were_read_count_if_they_are_unchanged(work: Path, home: Path
     session = load(home, take(work, name)["session_id"])
     # sums.py was read, then edited: the model knows what came out of it.
     assert [Path(path).name for path in session.seen] == ["sums.py", "notes.md"]
-    assert "as they are now: sums.py, notes.md.\n" in session.history[-1].text
+    assert "these files have now: sums.py, notes.md.\n" in session.history[-1].text
     assert "read them before you edit them: old.py." in session.history[-1].text
 
 
