@@ -236,9 +236,7 @@ def _confirm_removal(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
         raise UsageError("Nothing was removed.")
 
 
-@app.command(
-    "import", epilog=examples("agent sessions import claude", "agent sessions import --list", "agent -r @claude")
-)
+@app.command("import", epilog=examples("agent sessions import claude", "agent sessions import --list"))
 def import_session(
     program: Annotated[
         str, typer.Argument(help=f"Whose session: {one_of(stores.PROGRAMS)}; of any by default.", metavar="[PROGRAM]",
