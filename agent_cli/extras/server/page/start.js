@@ -22,13 +22,13 @@ export function startTask(sessions, started) {
   }
   const go = button("Start", { kind: "primary", type: "submit", form: "start-form" });
   const others = button("Continue a session of another agent…", {
-    kind: "quiet",
+    kind: "small",
     on: () => {
       shown.close();
       showImports(chosen(), started);
     },
   });
-  const shown = dialog("New task", template("start"), { actions: [others, button("Cancel", { on: () => shown.close() }), go] });
+  const shown = dialog("New task", template("start"), { actions: [button("Cancel", { on: () => shown.close() }), go] });
   const [form, about, apart, problem] = ["form", ".about", ".apart", ".problem"].map((one) => shown.querySelector(one));
   const { project, mode, model, worktree } = form.elements;
   project.append(...projects.map((one) => option(one.id, one.name)));
@@ -43,6 +43,7 @@ export function startTask(sessions, started) {
   const chosen = () => sessions.project(project.value);
   const trust = button("See what it brings…", { kind: "small", on: () => showTrust(chosen(), () => sessions.reloadProjects().then(draw)) });
   about.after(trust);
+  problem.before(h("div", {}, others));
 
   async function draw() {
     const one = chosen();
