@@ -36,19 +36,20 @@ def find_claude(env: Mapping[str, str], home: Path | None, root: Path | None) ->
     except OSError:
         return
     for path in (path for folder in folders for path in folder.glob("*.jsonl") if is_session_id(path.stem)):
-        entries = form.head_of(path)
-        cwd = next((str(e["cwd"]) for e in entries if e.get("cwd")), "")
+        cwd = title = ""
+        for entry in form.head_of(path):
+            cwd = cwd or str(entry.get("cwd") or "")
+            title = _first_words(entry)
+            if title or (cwd and not form.works_in(cwd, root)):
+                break
         if cwd and form.works_in(cwd, root):
-            yield FoundSession("claude", path.stem, path, cwd, _first_words(entries), form.modified(path))
+            yield FoundSession("claude", path.stem, path, cwd, title, form.modified(path))
 
 
-def _first_words(entries: list[Entry]) -> str:
-    for entry in entries:
-        if entry.get("type") == "user" and not entry.get("isMeta") and not entry.get("isCompactSummary"):
-            text = _text(entry)
-            if text and not text.startswith(("<command-", _LOCAL)):
-                return first_words(text)
-    return ""
+def _first_words(entry: Entry) -> str:
+    """Return the first words of the user in an entry; "" for any other entry."""
+    text = _text(entry) if entry.get("type") == "user" and not entry.get("isMeta") else ""
+    return "" if entry.get("isCompactSummary") or text.startswith(("<command-", _LOCAL)) else first_words(text)
 
 
 def read_claude(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:

@@ -30,7 +30,7 @@ _OUTPUT = re.compile(
     r"(?:Process exited with code (\d+)\n)?(?:Process running with .*\n)?"
     r"(?:(?:Original token [a-z]+|Total output lines): .*\n)*Output:\n"
 )
-_UNSUPPORTED = "unsupported call:"
+_UNSUPPORTED, _INTERRUPTED = "unsupported call:", "aborted by user"
 _MAX_FORKS = 20
 
 
@@ -38,10 +38,12 @@ def find_codex(env: Mapping[str, str], home: Path | None, root: Path | None) -> 
     """Yield the sessions below a folder, or all. root: None for all."""
     for path in _files(env, home):
         records = form.head_of(path)
-        about = _about(records)
-        cwd = str(about.get("cwd") or "")
-        if _is_main(about) and form.works_in(cwd, root):
-            yield FoundSession("codex", _id_of(path), path, cwd, _first_words(records), form.modified(path))
+        about = next((_payload(r) for r in records if r.get("type") == "session_meta"), {})
+        cwd, source = str(about.get("cwd") or ""), about.get("source")
+        # Sub-agents have files of their own.
+        if about and form.works_in(cwd, root) and not (isinstance(source, dict) and "subagent" in source):
+            title = first_words(next((t for r in records if (t := _typed(_payload(r)))), ""))
+            yield FoundSession("codex", _id_of(path), path, cwd, title, form.modified(path))
 
 
 def _files(env: Mapping[str, str], home: Path | None) -> list[Path]:
@@ -53,25 +55,15 @@ def _id_of(path: Path) -> str:
     return path.stem[-36:]
 
 
-def _is_main(about: Record) -> bool:
-    """Return True for a session of a user, not of a sub-agent."""
-    source = about.get("source")
-    return bool(about) and not (isinstance(source, dict) and "subagent" in source)
-
-
-def _about(records: list[Record]) -> Record:
-    return next((_payload(r) for r in records if r.get("type") == "session_meta"), {})
-
-
 def _payload(record: Record) -> Record:
     payload = record.get("payload")
     return payload if isinstance(payload, dict) else {}
 
 
-def _first_words(records: list[Record]) -> str:
-    users = (p for p in map(_payload, records) if p.get("type") == "message" and p.get("role") == "user")
-    texts = (text for p in users if (text := _said(p)) and not text.startswith(_ABORTED))
-    return first_words(next(texts, ""))
+def _typed(item: Record) -> str:
+    """Return the text of a message that the user typed; "" for any other item."""
+    text = _said(item) if item.get("type") == "message" and item.get("role") == "user" else ""
+    return "" if text.startswith(_ABORTED) else text
 
 
 def read_codex(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:
@@ -186,7 +178,7 @@ class _Reader:
             code = head[1] or head[2] or "0"
             text, failed = text[head.end() :], code != "0"
             text += f"\n(exit code {code})" if failed else ""
-        failed = failed or text.startswith(_UNSUPPORTED)
+        failed = failed or text.startswith(_UNSUPPORTED) or text.endswith(_INTERRUPTED)
         name, arguments = self._calls.get(identity, ("", {}))
         self.messages.append(ToolMessage(identity, name, text, failed, _media(output)))
         if failed:

@@ -85,19 +85,23 @@ def json_object(text: bytes | str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def head_of(path: Path) -> list[dict[str, Any]]:
-    """Return the objects in the first lines of a file; [] if it cannot be read."""
+def head_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the first lines of a file; none if it cannot be read."""
+    left = _MAX_HEAD_BYTES
     try:
         with open_log(path) as file:
-            return [found for line in file.read(_MAX_HEAD_BYTES).splitlines() if (found := json_object(line))]
+            while left > 0 and (line := file.readline(left)):
+                left -= len(line)
+                if found := json_object(line):
+                    yield found
     except OSError:
-        return []
+        return
 
 
 def modified(path: Path) -> str:
     """Return when a file was changed, as the times of our log."""
     try:
-        return utc_stamp(path.stat().st_mtime)
+        return utc_stamp(path.stat().st_mtime, milliseconds=True)
     except OSError:
         return ""
 

@@ -44,7 +44,7 @@ def find_opencode(env: Mapping[str, str], home: Path | None, root: Path | None) 
 
 def _found(path: Path, identity: Any, cwd: Any, title: Any, updated: Any) -> FoundSession:
     title = "" if _NO_TITLE.match(str(title)) else str(title or "")
-    stamp = utc_stamp(updated / 1000) if isinstance(updated, int | float) else ""
+    stamp = utc_stamp(updated / 1000, milliseconds=True) if isinstance(updated, int | float) else ""
     return FoundSession("opencode", str(identity), path, str(cwd or ""), title, stamp)
 
 

@@ -19,7 +19,7 @@ from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, SessionNotFoundError
 from agent_cli.kernel.session.search import header_of
 from agent_cli.kernel.session.store import SessionStore, state_folder
-from agent_cli.kernel.session.summary import session_files
+from agent_cli.kernel.session.summary import project_folders, session_files
 from agent_cli.takeover import claude, codex, convert, gemini, opencode
 from agent_cli.takeover.form import ForeignSession, FoundSession
 from agent_tools.record import Value, to_json
@@ -77,7 +77,10 @@ def shown_name(program: str) -> str:
 def foreign_sessions(run_env: RunEnvironment, programs: Iterable[str] = PROGRAMS, *, every: bool) -> list[FoundSession]:
     """Return the sessions of these programs in this project, the latest first. every: those of all folders."""
     root = None if every else Path(os.path.realpath(run_env.root))
-    found = [f for program in programs for f in PROGRAMS[program].find(run_env.env, run_env.home, root)]
+    # Transcripts of our own sessions may be among those of Claude Code.
+    own = {path.stem for folder in project_folders(state_folder(run_env.env)) for path in session_files(folder)}
+    sessions = (f for program in programs for f in PROGRAMS[program].find(run_env.env, run_env.home, root))
+    found = [session for session in sessions if session.session_id not in own]
     return sorted(found, key=lambda session: session.updated, reverse=True)
 
 

@@ -47,3 +47,13 @@ def test_a_session_of_another_agent_is_resumed_in_the_middle_of_ours(day: Day) -
     day.say("what was it about?")
     day.shows("A total.")
     day.leave()
+
+
+@story(fronts=("application", "lines", "headless"))
+def test_a_session_of_another_agent_is_named_on_the_command_line(day: Day) -> None:
+    day.repository(sums__py=FIXED)
+    thaw(recorded("gemini", "worked"), day.home, day.work)
+    day.model.will(says("A total.", sees=("was begun in Gemini CLI", "what was it about?")))
+    day.begin("what was it about?", "-r", "@gemini")
+    day.shows("A total.")
+    day.leave()

@@ -304,3 +304,10 @@ def test_an_import_that_cannot_be_written_leaves_nothing(work: Path, home: Path)
     path.rename(path.with_suffix(".part"))
     assert json.loads(agent(["sessions", "list", "--json"], work).stdout) == []
     assert take(work, "claude")["new"] and len(list(home.glob("state/sessions/*/*"))) == 1
+
+
+def test_a_transcript_of_a_session_of_ours_is_no_session_of_another_agent(work: Path, home: Path) -> None:
+    place("claude", "worked", home, work)
+    ask(work, "openai/gpt-4.1-mini", "Hello.")
+    assert len(list(home.glob(".claude/projects/*/*.jsonl"))) == 2
+    assert len(json.loads(agent(["sessions", "import", "--list", "--json"], work).stdout)) == 1

@@ -80,8 +80,8 @@ WORKED = {
     ],
     "codex": [
         "U Fix total in sums.py", "A I read both files.", "A Bash()", "A Bash()", "A Bash()", "R ok", "R ok", "R ok",
-        "A apply_patch()", "R ok", "A Fixed.", "U Wait for the build", "A I wait.", "A Bash()", "R ok", "U <reminder>",
-        *AFTER,
+        "A apply_patch()", "R ok", "A Fixed.", "U Wait for the build", "A I wait.", "A Bash()", "R failed",
+        "U <reminder>", *AFTER,
     ],
     "gemini": [
         "U Fix total in sums.py", *READ_TWO, "A TodoWrite()", "R ok", "A Edit()", "R ok", "A Fixed.",
