@@ -17,6 +17,7 @@ from agent_cli.kernel.events import (
     FilesSeen,
     MessageAdded,
     PlanChanged,
+    RoundStarted,
     ToolFinished,
     ToolRequested,
     ToolStarted,
@@ -152,16 +153,19 @@ class _Turns:
     def events(self, messages: Iterable[Message]) -> Iterator[Event]:
         begun = False
         for message in messages:
-            if is_user_message(message) or not begun:
-                if begun:
-                    yield self.finished()
-                yield TurnStarted("", "")
-                begun, self._rounds, self._calls = True, 0, 0
-            if isinstance(message, ToolMessage):
-                yield ToolFinished(message.call_id, message.name, message.is_error, 0)
-            yield MessageAdded(message)
+            starts = is_user_message(message) or (not begun and not isinstance(message, UserMessage))
+            if starts and begun:
+                yield self.finished()
             if isinstance(message, AssistantMessage):
                 self._rounds, self._calls = self._rounds + 1, self._calls + len(message.calls)
+                yield RoundStarted(self._rounds)
+            elif isinstance(message, ToolMessage):
+                yield ToolFinished(message.call_id, message.name, message.is_error, 0)
+            yield MessageAdded(message)
+            if starts:
+                yield TurnStarted("", "")
+                begun, self._rounds, self._calls = True, 0, 0
+            if isinstance(message, AssistantMessage):
                 for call in message.calls:
                     yield ToolRequested(call.id, call.name, call.arguments, self._summary(call))
                     yield ToolStarted(call.id, call.name)

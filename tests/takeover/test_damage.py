@@ -311,3 +311,25 @@ def test_a_transcript_of_a_session_of_ours_is_no_session_of_another_agent(work: 
     ask(work, "openai/gpt-4.1-mini", "Hello.")
     assert len(list(home.glob(".claude/projects/*/*.jsonl"))) == 2
     assert len(json.loads(agent(["sessions", "import", "--list", "--json"], work).stdout)) == 1
+
+
+def test_the_steps_of_an_approved_plan_are_the_plan(work: Path, home: Path) -> None:
+    lines = [
+        user("Plan it."),
+        answer(use("ExitPlanMode", "c1", plan="1. Write it\n2. Test it")),
+        user([result("c1", "User has approved your plan. You can now start coding.")]),
+        answer(text("I begin.")),
+    ]
+    claude_file(home, work, lines)
+    session = load(home, take(work, "claude")["session_id"])
+    assert [(item.content, item.status) for item in session.plan] == [("Write it", "pending"), ("Test it", "pending")]
+    _, sent = ask(work, "anthropic/claude-sonnet-4-5", "-r", "@claude", "Go on.")
+    assert "1. Write it" in sent
+
+
+def test_sessions_of_sub_agents_are_not_listed(work: Path, home: Path) -> None:
+    place("codex", "worked", home, work)
+    [path] = home.rglob("rollout-*.jsonl")
+    whole = path.read_text().replace('"source": "exec"', '"source": {"subagent": {"thread_spawn": {}}}')
+    path.with_name(f"{path.stem[:-36]}{ID}.jsonl").write_text(whole)
+    assert len(json.loads(agent(["sessions", "import", "--list", "--json"], work).stdout)) == 1

@@ -224,7 +224,8 @@ def test_it_is_listed_shown_exported_and_has_nothing_to_undo(work: Path, home: P
     made = take(work, "claude")["session_id"]
     [listed] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert (listed["session_id"], listed["first_message"]) == (made, "Fix total in sums.py")
-    assert "Fix total in sums.py" in agent(["sessions", "show", made], work).stdout
+    turns = agent(["sessions", "show", made], work).stdout
+    assert turns.count("\nturn ") == 4 and "    Read sums.py: " in turns and "completed: 8 model calls" in turns
     exported = agent(["sessions", "export", made], work).stdout
     assert "I read both files." in exported and "The total must be exact." in exported
     undone = agent(["undo", made], work)
