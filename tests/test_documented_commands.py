@@ -32,6 +32,7 @@ NOT_RUN = {
     r"agent mcp (login|logout) ": "it needs a server with a login, and tests/mcp has one",
     r"agent mcp test git": "it fetches a server, and tests/mcp starts that one",
     r"agent plugin (marketplace|update|remove|add hookify)": "it fetches a repository, and tests/knowledge has one",
+    r"agent (-p )?-r @|agent sessions import gemini": "tests/takeover has sessions of other programs",
     r"git -C \.\./shop apply": "it applies the patch of the example above it",
     r"cat tasks.jsonl": "it shows the file of the example",
 }

@@ -25,6 +25,7 @@ OPENS = {
     ): "a pipe and a script that it has just created in its own folder",
     ("agent_cli/extras/acp/command_output.py", "end"): "the exit code, in its own folder",
     ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
+    ("agent_cli/takeover/opencode.py", "_database"): "a database, which SQLite opens by its name",
     ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",
     ("agent_cli/kernel/runtime/browser_login.py", "_open"): "an address in the browser",
     ("agent_cli/cli/__init__.py", "command_help"): "a file of the package",

@@ -20,6 +20,7 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_cli.kernel.runtime import worktree_hooks  # only for worktrees
     from agent_cli.shells.terminal.dialogs import session_picker  # prompt-toolkit
+    from agent_cli.takeover import stores  # only for sessions of other agents
 
 
 def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
@@ -43,6 +44,17 @@ def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> in
         if worktree is not None:
             for line in worktree.release(state_folder(os.environ)):
                 print_notice(line)
+
+
+def with_taken_over(options: RunOptions) -> RunOptions:
+    """Return the options with the session that `--resume @claude` takes over. Raises UsageError."""
+    if options.no_session_persistence:
+        raise UsageError(f"--resume {options.resume} saves the session: leave out --no-session-persistence.")
+    if options.worktree is not None:
+        raise UsageError("Take the session over first: agent sessions import. Then: agent -w -r ID --fork-session")
+    taken = stores.take_over_named(find_environment(os.environ), options.resume or "")
+    print_notice(taken.sentence)
+    return options.replace(resume=taken.session_id)
 
 
 def with_absolute_paths(options: RunOptions) -> RunOptions:

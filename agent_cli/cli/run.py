@@ -24,7 +24,7 @@ from agent_cli import (
     read_settings,
 )
 from agent_cli.cli import command_names
-from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
+from agent_cli.cli.run_options import PICK_SESSION, TAKES_OVER, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
 from agent_cli.kernel.decisions import answer_unattended, defer, deny, is_approval
@@ -85,6 +85,8 @@ def start(options: RunOptions, typed: list[str]) -> int:
         raise UsageError(f"{'--report' if options.report else '--patch'} is for runs without a terminal: add -p.")
     if options.stage and find_environment(os.environ).stage is None:
         return staged_run.run_staged(options, _dispatch)
+    if options.resume is not None and options.resume.startswith(TAKES_OVER):
+        options = choose_session.with_taken_over(options)
     if options.patch is not None:
         return patch_run.run_in_copy(options, _dispatch)
     if options.worktree is not None or (options.resume is not None and not options.print and not hosted):

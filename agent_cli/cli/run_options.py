@@ -18,6 +18,8 @@ from agent_tools.record import Annotated, Value
 Format = Literal["text", "json", "stream-json"]
 FORMATS: tuple[str, ...] = get_args(Format)
 PICK_SESSION = "?"
+# How the value of --resume begins that means a session of another program.
+TAKES_OVER = "@"
 
 
 class Flag(Value):
@@ -66,8 +68,9 @@ class RunOptions(Value):
     continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue the latest session of this folder.")] = False
     resume: Annotated[
         str | None,
-        _flag("-r --resume", SESSION, "Resume a session by its ID, name or text; without a value, pick from a list.",
-              metavar="[ID|TEXT]"),
+        _flag("-r --resume", SESSION, "Resume a session by its ID, name or text; @claude, @codex, @gemini or @opencode "
+              "takes over the latest of that program; without a value, pick from a list.",
+              metavar="[ID|TEXT|@PROGRAM]"),
     ] = None  # fmt: skip
     worktree: Annotated[
         str | None,

@@ -111,7 +111,9 @@ def test_what_was_compacted_is_its_summary_and_what_was_preserved(work: Path, ho
             user("The summary.", isCompactSummary=True),
         ],
     )  # fmt: skip
-    ask(work, "And now?", "--resume", ID)
+    _, sent = ask(work, "And now?", "--resume", ID)
+    words = [str(m["content"]) for m in sent if m["role"] != "system"]
+    assert words[:3] == ["The summary.", "Kept words.", "Kept answer."]
     found = agent(["sessions", "export", ID, "--format", "json"], work).stdout
     assert all(words in found for words in ("The summary.", "Kept words.", "Kept answer.", "And now?"))
     assert "Old words." not in found

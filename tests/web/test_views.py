@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from agent_cli.extras.server.pairing import Pairing
+from tests.support.foreign_stores import recorded, thaw
 from tests.support.scripts import bash, call
 from tests.support.session_logs import turn
 from tests.support.web_page import DESK, PHONE, PageUser, Served, press, reading, serving, wait_until
@@ -185,6 +186,18 @@ def test_a_task_is_started_with_what_was_chosen(browser: Browser, served: Served
         expect(page.get_by_text("In a worktree.")).to_be_visible()
         expect(page.locator("h1.session-title")).to_have_text("My name for it")
         expect(page.locator(".session-facts")).to_contain_text("(worktree)")
+
+
+def test_a_session_of_another_agent_is_continued(browser: Browser, served: Served) -> None:
+    thaw(recorded("codex", "worked"), served.home, served.work)
+    with reading(browser, served) as reader:
+        page = reader.page
+        page.get_by_role("button", name="New task").click()
+        page.get_by_role("button", name="Continue a session of another agent…").click()
+        page.get_by_role("button", name="Codex, ").click()
+        expect(page.locator("h1.session-title")).to_have_text("Fix total in sums.py")
+        expect(page.get_by_text("It asks for an exact total.")).to_be_visible()
+        expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_session_is_exported(browser: Browser, served: Served, shown: dict[str, str]) -> None:

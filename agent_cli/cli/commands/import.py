@@ -27,6 +27,7 @@ from agent_cli.console import echo, print_json, table
 from agent_cli.kernel.runtime.saved_settings import save_setting
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
+from agent_cli.takeover import stores
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import counted, one_line, shorten
@@ -313,6 +314,8 @@ def import_settings(
         print_json([_to_json(item, state) for item, state in rows])
     else:
         _print(rows, home, applied=apply)
+        if sessions := len(stores.foreign_sessions(find_environment(os.environ), wanted, every=False)):
+            echo(f"\n{counted(sessions, 'session')} of this folder can be continued here: agent sessions import --list")
     return 0
 
 

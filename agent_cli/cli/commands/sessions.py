@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli import SessionNotFoundError, SessionStore, UsageError, find_environment
+from agent_cli import RunEnvironment, SessionNotFoundError, SessionStore, UsageError, find_environment
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup
 from agent_cli.cli.commands.show import find_log, show_log, to_plain
@@ -32,6 +32,7 @@ from agent_cli.kernel.session.summary import (
     summarize_sessions,
 )
 from agent_cli.kernel.session.timeline import stage_of
+from agent_cli.takeover import stores
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, shorten
 
@@ -120,7 +121,7 @@ def _table_row(g: SessionSummary, piece: str, length: int, now: datetime) -> tup
     stage = STAGES.get(stage_word(g), "")
     title = f"{shorten(g.title, 80)}{f' ({stage})' if stage else ''}{f' | {piece}' if piece else ''}"
     cost = f"${g.cost:.4f}" if g.cost else "-"
-    model = shorten(g.model, 40)
+    model = shorten(g.model, 40) or "-"
     return (
         g.session_id[:length], age(g.updated, now), model, g.branch or "-", str(g.messages), size(g.size), cost, title,
     )  # fmt: skip
@@ -233,6 +234,56 @@ def _confirm_removal(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     what = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
     if not confirm(f"Delete {what}?"):
         raise UsageError("Nothing was removed.")
+
+
+@app.command("import", epilog=examples("agent sessions import claude", "agent sessions import --list"))
+def import_session(
+    program: Annotated[
+        str, typer.Argument(help=f"Whose session: {one_of(stores.PROGRAMS)}; of any by default.", metavar="[PROGRAM]",
+                            autocompletion=completion.one_of_choices(stores.PROGRAMS))
+    ] = "",
+    session: Annotated[
+        str, typer.Argument(help="ID or its beginning; the latest of this project by default.", metavar="[ID]")
+    ] = "",
+    listed: Annotated[bool, typer.Option("--list", "-l", help="List what there is, and take nothing over.")] = False,
+    every: Annotated[bool, typer.Option("--all-projects", "-A", help="Include sessions of other folders.")] = False,
+    as_json: AsJson = False,
+) -> int:  # fmt: skip
+    """Take over a session of Claude Code, Codex, Gemini CLI or OpenCode, which is not changed."""
+    run_env = find_environment(os.environ)
+    if program and not session and program not in stores.PROGRAMS:
+        program, session = "", program
+    programs = stores.read_programs(program)
+    if listed:
+        found = stores.foreign_session_rows(run_env, programs, every=every)
+        return _list_foreign([f for f in found if f["source_id"].startswith(session)], run_env, every, as_json)
+    made = stores.take_over(run_env, stores.choose_session(run_env, programs, session, every=every))
+    if as_json:
+        print_json({"session_id": made.session_id, "new": made.new, "messages": made.messages, "notes": made.notes,
+                    "program": made.found.program, "source_id": made.found.session_id})  # fmt: skip
+        return 0
+    echo(made.session_id)
+    print_notice(f"{made.sentence} To go on: agent -r {made.session_id[:8]}")
+    return 0
+
+
+def _list_foreign(found: list[dict[str, str]], run_env: RunEnvironment, every: bool, as_json: bool) -> int:
+    """List sessions of other programs, and as which of ours they were taken over."""
+    if as_json:
+        print_json(found)
+        return 0
+    if not found:
+        where = "" if every else f" of {run_env.root}"
+        print_notice(f"There are no sessions{where} of Claude Code, Codex, Gemini CLI or OpenCode.")
+        return 0
+    now = datetime.now(UTC)
+    rows = []
+    for f in found:
+        row = (f["program"], shorten(f["source_id"], 36), age(f["updated"], now), f["taken_over_as"][:8] or "-")
+        rows.append((*row, shorten(f["title"], 60), *((home_short(f["cwd"]),) if every else ())))
+    names = ("PROGRAM", "ID", "AGE", "AS", "SESSION", *(("FOLDER",) if every else ()))
+    echo("\n".join(table(names, rows, frozenset((2,)))))
+    return 0
 
 
 _EXPORTS = ("markdown", "html", "json", "atif")

@@ -45,7 +45,7 @@ def undo_session(
     work = open_undo(session, run_env)
     try:
         if listed:
-            return _list(work)
+            return _list(work, session, run_env)
         if redo:
             found = work.redo_plan()
             if found is None:
@@ -53,6 +53,8 @@ def undo_session(
             number, plan = found
             chosen = _choose_items(plan, run_env, yes=yes, force=force, files=files or ())
             return 1 if chosen is None else _report(work.redo(number, chosen), chosen, run_env, "undo")
+        if to is None and work.latest() is None:
+            raise UsageError(f"There is nothing to undo in this session.{_unrecorded(session, run_env)}")
         turns = _choose_turns(work, to)
         chosen = _choose_items(work.plan(turns), run_env, yes=yes, force=force, files=files or ())
         return (
@@ -64,18 +66,28 @@ def undo_session(
 
 def open_undo(start: str, run_env: RunEnvironment) -> UndoManager:
     """Return the checkpoints of a session, by its ID or a prefix; the latest by default. Raises UsageError."""
-    store = SessionStore(state_folder(run_env.env), run_env.root)
-    try:
-        session = store.find(start) if start else store.latest()
-    except SessionNotFoundError as error:
-        raise UsageError(str(error)) from None
+    _, session = _find(start, run_env)
     return undo_manager(run_env, read_settings(Config(), run_env).settings(), session)
 
 
-def _list(work: UndoManager) -> int:
+def _find(start: str, run_env: RunEnvironment) -> tuple[SessionStore, str]:
+    store = SessionStore(state_folder(run_env.env), run_env.root)
+    try:
+        return store, store.find(start) if start else store.latest()
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+
+
+def _unrecorded(start: str, run_env: RunEnvironment) -> str:
+    """Return a sentence about changes of a session that were not recorded; "" for none."""
+    store, session = _find(start, run_env)
+    return store.load(session).header.unrecorded
+
+
+def _list(work: UndoManager, start: str, run_env: RunEnvironment) -> int:
     steps = work.steps()
     if not steps:
-        print_notice("No changes are recorded for this session.")
+        print_notice(f"No changes are recorded for this session.{_unrecorded(start, run_env)}")
     for step in steps:
         what = "undone" if step.undone else work.summed([step.turn.turn]) or "nothing to undo"
         echo(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {escape_controls(step.turn.text)}")
@@ -86,8 +98,7 @@ def _choose_turns(work: UndoManager, to: int | None) -> list[int]:
     known = [s.turn.turn for s in work.steps() if not s.undone]
     if to is None:
         latest = work.latest()
-        if latest is None:
-            raise UsageError("There is nothing to undo in this session.")
+        assert latest is not None
         return [latest]
     found = [n for n in known if n >= to]
     if not found:

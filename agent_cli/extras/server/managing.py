@@ -21,12 +21,13 @@ from agent_cli.extras.server.actions import (
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import current_entry, session_log, session_not_found, token_of
-from agent_cli.extras.server.schemas import EmptyBody, SessionChange, TrustBody
+from agent_cli.extras.server.schemas import EmptyBody, ImportBody, SessionChange, TrustBody
 from agent_cli.extras.server.tasks import TaskSpec, new_entry
 from agent_cli.extras.server.views import ServedProject
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.runtime.environment import project_files, remember_trust, revoke_trust, trust_phrases
 from agent_cli.kernel.session import store
+from agent_cli.takeover import stores
 from agent_tools.text import one_line, utc_stamp
 
 
@@ -118,6 +119,30 @@ def _project(hub: Hub, request: Request) -> ServedProject:
     if project is None:
         raise RequestRefusedError(404, "project", "This server has no such project.")
     return project
+
+
+async def list_foreign(hub: Hub, request: Request) -> dict[str, Any]:
+    """Return the sessions of other agents in the folder of a project."""
+    run_env = hub.run_env(_project(hub, request).folder)
+    return {"sessions": await asyncio.to_thread(stores.foreign_session_rows, run_env, every=False)}
+
+
+async def import_session(hub: Hub, request: Request, body: ImportBody) -> dict[str, Any]:
+    """Take over a session of another agent; one that was taken over before is answered with as it is."""
+    run_env = hub.run_env(_project(hub, request).folder)
+
+    def take_over() -> str:
+        programs = stores.read_programs(body.program)
+        return stores.take_over(
+            run_env, stores.choose_session(run_env, programs, body.source_id, every=False)
+        ).session_id
+
+    try:
+        session_id = await asyncio.to_thread(take_over)
+    except UsageError as error:
+        raise RequestRefusedError(409, "import", str(error)) from None
+    hub.notify_changed(session_id)
+    return await current_entry(hub, session_id)
 
 
 async def get_trust(hub: Hub, request: Request) -> dict[str, Any]:

@@ -100,6 +100,13 @@ class TrustBody(JsonBody):
     binding: ShortText = ""
 
 
+class ImportBody(JsonBody):
+    """A session of another program to take over: "claude", "codex", "gemini" or "opencode", and its ID."""
+
+    program: ShortText
+    source_id: ShortText
+
+
 class ShipBody(JsonBody):
     """An approved step. binding: of the step as it was shown. title, text: of a pull request; text of a commit.
 
@@ -273,6 +280,24 @@ class ProjectTrust(BaseModel):
     state: str
     brings: list[str]
     binding: str
+
+
+class ImportItem(BaseModel):
+    """A session of another program. name: of the program. taken_over_as: the ID of the session of ours; "" for none."""
+
+    program: str
+    name: str
+    source_id: str
+    cwd: str
+    title: str
+    updated: str
+    taken_over_as: str
+
+
+class ImportList(BaseModel):
+    """The sessions of other programs in the folder of a project, the latest first."""
+
+    sessions: list[ImportItem]
 
 
 class ModelItem(BaseModel):

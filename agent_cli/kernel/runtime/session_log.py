@@ -230,6 +230,7 @@ def make_header(
         answered=answered,
         small=small,
         schedule=config.schedule,
+        taken_from=restored.header.taken_from if restored is not None else "",
     )
 
 

@@ -218,6 +218,8 @@ def _terminal() -> str:
 VERSION = 1
 # No conversation gets near it, but a file that is no log may be endless.
 MAX_LOG_BYTES = 1 << 30
+# Of a line in a file of another program.
+MAX_LINE_BYTES = 32 << 20
 # As written by `SessionLog`, in this order; `data` is the last key before `crc`. Compiled when a log is read.
 _HEAD = rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
 _BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
@@ -282,6 +284,14 @@ def read_log(path: Path) -> bytes:
 def open_log(path: Path) -> BinaryIO:
     """Open a log for reading. Raises like `read_log`."""
     return open_stream(path, MAX_LOG_BYTES)
+
+
+def bounded_lines(file: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes]:
+    """Yield the lines of a file; of one that has more bytes than `limit`, only the beginning."""
+    while line := file.readline(limit):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = file.readline(limit)
 
 
 def read(source: Iterable[bytes]) -> Iterator[LogLine | None]:

@@ -17,7 +17,7 @@ import _thread  # `threading` costs a one-shot run a millisecond
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -242,6 +242,16 @@ class SessionLog:
                 isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
             ):
                 self._sync()
+        self._report()
+
+    def record_all(self, events: Iterable[Event]) -> None:
+        """Write events that have happened elsewhere, and sync them at the end only."""
+        with self._lock:
+            self._begin()
+            for event in events:
+                self._add(event)
+                self._flush()
+            self._sync()
         self._report()
 
     def _save_unfinished(self) -> None:

@@ -26,6 +26,7 @@ class Header(Value, tag="Header"):
     answered: questions could be answered when it began.
     small: the model is offered few tools, with short descriptions.
     schedule: ID of the schedule that started it; "" for none.
+    taken_from: the program and the session that it was taken over from: "claude ID"; "" for none.
     """
 
     session_id: str
@@ -40,6 +41,17 @@ class Header(Value, tag="Header"):
     answered: bool = True
     small: bool = False
     schedule: str = ""
+    taken_from: str = ""
+
+    @property
+    def unrecorded(self) -> str:
+        """A sentence about changes that cannot be undone, to follow that there are none; "" for a session of ours."""
+        return " What was changed before it was taken over is not recorded." if self.taken_from else ""
+
+    @property
+    def begun(self) -> bool:
+        """False until a session that was taken over is opened: only then has it a prompt and tools."""
+        return not self.taken_from or bool(self.version)
 
 
 class Partial(Value, tag="Partial"):
@@ -117,7 +129,7 @@ class Restored(Value):
     interrupted: a turn that was cut off otherwise.
     compactions, pins, report, left_out, refusal: the model's view of the history, see `Window`.
     missing: number of missing sequence numbers, repaired or not.
-    rebuilt: the header was lost and reconstructed from other records.
+    rebuilt: the header was lost and reconstructed from other records, or has no prompt yet.
     started: ids of open calls that have begun.
     tokens: context size, from the last model call and estimated since.
     name: the session's name; "" if it has none.

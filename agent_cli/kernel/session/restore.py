@@ -163,7 +163,7 @@ def _to_restored(replay: _LogReplay, name: str) -> Restored:
         interrupted=state.interrupted(),
         model=model or (header or text).model,
         missing=replay.missing,
-        rebuilt=header is None,
+        rebuilt=header is None or not header.begun,
         started=frozenset(state.started & state.history.open.keys()),
         tokens=state.tokens,
         compactions=tuple(state.window.compactions),

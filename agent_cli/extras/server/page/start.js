@@ -3,6 +3,7 @@
 import { button, dialog, h, template } from "./dom.js";
 import { get, post, query } from "./api.js";
 import { MessageField } from "./composer.js";
+import { showImports } from "./imports.js";
 import { showTrust } from "./panels.js";
 import { recall, remember } from "./storage.js";
 import { visible } from "./text.js";
@@ -20,6 +21,13 @@ export function startTask(sessions, started) {
     return;
   }
   const go = button("Start", { kind: "primary", type: "submit", form: "start-form" });
+  const others = button("Continue a session of another agent…", {
+    kind: "small",
+    on: () => {
+      shown.close();
+      showImports(chosen(), started);
+    },
+  });
   const shown = dialog("New task", template("start"), { actions: [button("Cancel", { on: () => shown.close() }), go] });
   const [form, about, apart, problem] = ["form", ".about", ".apart", ".problem"].map((one) => shown.querySelector(one));
   const { project, mode, model, worktree } = form.elements;
@@ -35,6 +43,7 @@ export function startTask(sessions, started) {
   const chosen = () => sessions.project(project.value);
   const trust = button("See what it brings…", { kind: "small", on: () => showTrust(chosen(), () => sessions.reloadProjects().then(draw)) });
   about.after(trust);
+  problem.before(h("div", {}, others));
 
   async function draw() {
     const one = chosen();

@@ -7,7 +7,7 @@ may be outside the chain; they still belong to it. Torn and unknown lines are sk
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from agent_cli.kernel.messages import (
     parse_media,
 )
 from agent_cli.kernel.results import Usage
-from agent_cli.kernel.session.files import open_log
+from agent_cli.kernel.session.files import bounded_lines, open_log
 from agent_cli.kernel.session.history import History
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.kernel.session.transcripts.entries import Entry
+from agent_tools.record import Value
 from agent_tools.results import Media
 
 _CHAINED = ("user", "assistant", "system", "attachment", "progress")
@@ -34,21 +35,48 @@ _CHAINED = ("user", "assistant", "system", "attachment", "progress")
 _SYNTHETIC = "<synthetic>"
 
 
+class TranscriptMessages(Value):
+    """The conversation of a transcript.
+
+    messages: with the UUIDs of their blocks.
+    damaged: number of lines that could not be read.
+    """
+
+    messages: tuple[tuple[Message, tuple[str, ...]], ...]
+    name: str
+    cwd: str
+    created: str
+    updated: str
+    damaged: int
+
+
+def read_conversation(
+    path: Path, selected: Callable[[list[Entry]], list[Entry]] = lambda entries: entries
+) -> TranscriptMessages:
+    """Read the active branch of a transcript. Raises SessionNotFoundError.
+
+    selected: returns the entries to use of those of the branch.
+    """
+    entries, name, damaged = _entries(path)
+    times = [str(e["timestamp"]) for e in entries if isinstance(e.get("timestamp"), str)]
+    cwd = next((str(e["cwd"]) for e in entries if e.get("cwd")), "")
+    messages = tuple(_messages(selected(_conversation(entries))))
+    return TranscriptMessages(messages, name, cwd, times[0] if times else "", times[-1] if times else "", damaged)
+
+
 def read_transcript(path: Path, session_id: str) -> Restored:
     """Return the conversation of a transcript as a session without a log. Raises SessionNotFoundError."""
-    entries, name = _entries(path)
+    made = read_conversation(path)
     history = History()
     uuids: list[tuple[str, ...]] = []
-    for message, known in _messages(_conversation(entries)):
+    for message, known in made.messages:
         history.add(message)
         # Messages that the history adds have no UUID.
         uuids += [()] * (len(history.messages) - len(uuids) - 1) + [known]
     if not history.messages:
         raise SessionNotFoundError(f"There is no message in the transcript {path}.")
-    times = [str(e["timestamp"]) for e in entries if isinstance(e.get("timestamp"), str)]
-    first = next((e for e in entries if e.get("cwd")), {})
     return Restored(
-        header=Header(session_id, str(first.get("cwd", "")), "", "", "", (), ""),
+        header=Header(session_id, made.cwd, "", "", "", (), ""),
         history=tuple(history.messages),
         seen={},
         plan=(),
@@ -56,10 +84,10 @@ def read_transcript(path: Path, session_id: str) -> Restored:
         last=None,
         seq=0,
         parent="",
-        created=times[0] if times else "1970-01-01T00:00:00.000Z",
-        updated=times[-1] if times else "",
+        created=made.created or "1970-01-01T00:00:00.000Z",
+        updated=made.updated,
         rebuilt=True,
-        name=name,
+        name=made.name,
         uuids=tuple(uuids),
     )
 
@@ -85,15 +113,24 @@ def _entry(line: bytes) -> Entry | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _entries(path: Path) -> tuple[list[Entry], str]:
-    """Return the entries of the chain, in file order, and the session's name. Raises SessionNotFoundError."""
+def _entries(path: Path) -> tuple[list[Entry], str, int]:
+    """Return the entries of the chain, in file order, the session's name, and the number of damaged lines.
+
+    Raises SessionNotFoundError.
+    """
     entries: list[Entry] = []
     given = made = ""
+    damaged = 0
     try:
         with open_log(path) as file:
-            for line in file:
-                entry = _entry(line) or {}
+            for line in bounded_lines(file):
+                entry = _entry(line)
+                damaged += entry is None and bool(line.strip())
+                entry = entry or {}
                 if entry.get("type") in _CHAINED and isinstance(entry.get("uuid"), str):
+                    # The large parts that no message contains.
+                    for name in ("toolUseResult", "attachment"):
+                        entry.pop(name, None)
                     entries.append(entry)
                 elif isinstance(entry.get("customTitle"), str):
                     given = entry["customTitle"]
@@ -101,7 +138,7 @@ def _entries(path: Path) -> tuple[list[Entry], str]:
                     made = entry["aiTitle"]
     except OSError as error:
         raise SessionNotFoundError(f"Cannot read the transcript {path}: {error.strerror or error}.") from None
-    return entries, given or made
+    return entries, given or made, damaged
 
 
 def _conversation(entries: list[Entry]) -> list[Entry]:
@@ -118,7 +155,7 @@ def _conversation(entries: list[Entry]) -> list[Entry]:
     of_chain |= {e["uuid"] for e in blocks}
     of_chain |= {e["uuid"] for e in entries[start:] if _is_message(e) and calls & _add_answer(e)}
     found = [e for e in entries if e["uuid"] in of_chain]
-    return [*_preserved(found, by_uuid), *found]
+    return _with_preserved(found, by_uuid)
 
 
 def _chain_to(entry: Entry | None, by_uuid: dict[str, Entry], until: str = "") -> list[Entry]:
@@ -137,16 +174,17 @@ def _chain_to(entry: Entry | None, by_uuid: dict[str, Entry], until: str = "") -
     return chain[::-1]
 
 
-def _preserved(found: list[Entry], by_uuid: dict[str, Entry]) -> list[Entry]:
-    """Return the messages before the last compaction that the model is still shown."""
+def _with_preserved(found: list[Entry], by_uuid: dict[str, Entry]) -> list[Entry]:
+    """Return the entries, with the messages that the model is still shown after the summary of the last compaction."""
     compactions = [e["compactMetadata"] for e in found if isinstance(e.get("compactMetadata"), dict)]
     segment = compactions[-1].get("preservedSegment") if compactions else None
     if not isinstance(segment, dict):
-        return []
+        return found
     known = {e["uuid"] for e in found}
     tail = by_uuid.get(str(segment.get("tailUuid")))
     kept = _chain_to(tail, by_uuid, str(segment.get("headUuid")))
-    return [e for e in kept if e["uuid"] not in known]
+    at = next((n for n, e in enumerate(found, 1) if e["uuid"] == segment.get("anchorUuid")), 0)
+    return [*found[:at], *(e for e in kept if e["uuid"] not in known), *found[at:]]
 
 
 def _is_message(entry: Entry) -> bool:

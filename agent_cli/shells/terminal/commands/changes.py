@@ -62,7 +62,7 @@ def _undo(ctx: SlashContext, words: str) -> None:
     with _undo_work(ctx) as work:
         latest = work.latest()
         if latest is None:
-            ctx.say("There is nothing to undo.")
+            ctx.say(f"There is nothing to undo.{ctx.agent.header.unrecorded}")
             return
         text = work.story().turns[latest].text
         ctx.say(f"The turn: {shorten(user_text(text), 80)}")

@@ -56,6 +56,7 @@ from agent_tools.text import counted, escape_controls, one_line, shorten
 with lazy_imports():
     from agent_cli.doctor import report as doctor_report  # 400 modules, for this command alone
     from agent_cli.kernel.session import export, search
+    from agent_cli.takeover import stores  # only for sessions of other agents
 
 _STOP = ("kill", "stop")
 # Bytes at the end of the output from which the last rows are taken.
@@ -209,12 +210,16 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
         yield g.session_id[:8], g.title
 
 
-@slash("resume", "resume another session", "[ID | NAME | TEXT]", values=_session_values)
+@slash("resume", "resume another session", "[ID | NAME | TEXT | @PROGRAM]", values=_session_values)
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.session_id
     store = _store(ctx)
     try:
-        if words:
+        if words.startswith(stores.MARK):
+            taken = stores.take_over_named(ctx.run_env, words)
+            ctx.say(taken.sentence)
+            session_id = taken.session_id
+        elif words:
             session_id = search.find_session(store, words).stem
         else:
             session_id = _choose(ctx, [g for g in summarize_sessions(store.folder) if g.session_id != here])
