@@ -13,8 +13,8 @@ import pytest
 
 from tests.pty.scenes import SCENES, Scene, rooms
 from tests.pty.view_scenes import VIEW_SCENES
-from tests.support.pty_screen import Drawn, StyledScreen
 from tests.support.hypothesis_examples import cases
+from tests.support.pty_screen import Drawn, StyledScreen
 from tests.support.whole_screens import SCREENS, UPDATE, VIEWS, Stored, faults, hold, missing
 
 ALL_SCENES = (*SCENES, *VIEW_SCENES)
