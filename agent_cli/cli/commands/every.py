@@ -274,7 +274,7 @@ def rm(which: Which, yes: Yes = False) -> int:
 def install_waker(
     kind: Annotated[
         str, typer.Option("--with", metavar="WHAT", callback=check_choice(("", "systemd", "cron")),
-                          help="What to use: systemd or cron (default: the first that is there).")
+                          help="Use systemd or cron (default: the first of them here).")
     ] = "",
     yes: Yes = False,
 ) -> int:  # fmt: skip
