@@ -133,7 +133,7 @@ def _units(env: Mapping[str, str], home: Path) -> dict[str, str]:
     # The runs outlive the tick, so systemd must not end them with it.
     service = (
         f"[Unit]\nDescription=The schedules of agent\n\n[Service]\nType=oneshot\nKillMode=process\n{places}"
-        f"ExecStart={' '.join(map(_quoted, _command()))}\n"
+        f"ExecStart={' '.join(_quoted(word).replace('$', '$$') for word in _command())}\n"
     )
     timer = (
         "[Unit]\nDescription=The schedules of agent, each minute\n\n[Timer]\nOnCalendar=*-*-* *:*:00\n"
@@ -144,7 +144,7 @@ def _units(env: Mapping[str, str], home: Path) -> dict[str, str]:
 
 def _quoted(text: str) -> str:
     """Quote a word for a unit of systemd."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
