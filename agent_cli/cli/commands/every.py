@@ -60,7 +60,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 )
 @with_run_options(
     "model", "effort", "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
-    "max_turns", "allow_unknown_cost", "settings", "profile", "agent", "append_system_prompt", "mcp_config", "trust",
+    "max_turns", "allow_unknown_cost", "settings", "profile", "agent", "append_system_prompt", "mcp_config",
 )  # fmt: skip
 def add(
     options: RunOptions,

@@ -182,9 +182,14 @@ def _run(env: Mapping[str, str], *words: str, text: str = "") -> tuple[int, str]
     """Run a program; return its exit code, which is 127 if there is none, and what it printed."""
     try:
         done = subprocess.run(
-            words, env={**env, "PATH": _absolute_path(env), "LC_ALL": "C"}, input=text.encode("utf-8", "surrogateescape"),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS, check=False,
-        )  # fmt: skip
+            words,
+            env={**env, "PATH": _absolute_path(env), "LC_ALL": "C"},
+            input=text.encode("utf-8", "surrogateescape"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return 127, ""
     return done.returncode, done.stdout.decode("utf-8", "surrogateescape")
