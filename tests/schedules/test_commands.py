@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,19 @@ def test_a_timer_is_shown_before_it_is_written(work: Path) -> None:
     assert agent(["every", "uninstall"], work, wakers.env).stdout == "Taken out: the systemd timer.\n"
     assert not list(units.iterdir()) and not (wakers.folder / "enabled-agent-every.timer").exists()
     assert agent(["every", "uninstall"], work, wakers.env).stdout == "Nothing is installed.\n"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is missing: the units were not checked")
+def test_systemd_accepts_the_units(work: Path, tmp_path: Path) -> None:
+    state = work.parent / "a 100% $state"
+    wakers = FakeWakers(work.parent, systemd=True)
+    agent(["every", "install", "--yes"], work, {**wakers.env, "AGENT_STATE_DIR": str(state)})
+    units = sorted((work.parent / "home/.config/systemd/user").iterdir())
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    command = ["systemd-analyze", "verify", "--user", *map(str, units)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert f'"AGENT_STATE_DIR={work.parent}/a 100%% $state"' in units[0].read_text()
 
 
 def test_a_line_of_the_crontab_leaves_the_others(work: Path) -> None:

@@ -60,7 +60,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 )
 @with_run_options(
     "model", "effort", "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
-    "max_turns", "allow_unknown_cost", "settings", "profile", "agent", "append_system_prompt", "mcp_config", "trust",
+    "max_turns", "allow_unknown_cost", "settings", "profile", "agent", "append_system_prompt", "mcp_config",
 )  # fmt: skip
 def add(
     options: RunOptions,
@@ -274,7 +274,7 @@ def rm(which: Which, yes: Yes = False) -> int:
 def install_waker(
     kind: Annotated[
         str, typer.Option("--with", metavar="WHAT", callback=check_choice(("", "systemd", "cron")),
-                          help="What to use: systemd or cron (default: the first that is there).")
+                          help="Use systemd or cron (default: the first of them here).")
     ] = "",
     yes: Yes = False,
 ) -> int:  # fmt: skip

@@ -36,8 +36,13 @@ _PLACES = ("AGENT_STATE_DIR", "XDG_STATE_HOME")
 def kept_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that the runs of a schedule get, besides those of the process that ticks."""
     found = {name: env[name] for name in _KEPT if env.get(name) and not ("proxy" in name.lower() and "@" in env[name])}
-    path = [folder for folder in found.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
-    return {**found, "PATH": os.pathsep.join(path)}
+    return {**found, "PATH": _absolute_path(env)}
+
+
+def _absolute_path(env: Mapping[str, str]) -> str:
+    """Return PATH without relative folders, which a project could fill."""
+    path = env.get("PATH") or os.defpath
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if folder.startswith("/"))
 
 
 class Waker(Value):
@@ -128,7 +133,7 @@ def _units(env: Mapping[str, str], home: Path) -> dict[str, str]:
     # The runs outlive the tick, so systemd must not end them with it.
     service = (
         f"[Unit]\nDescription=The schedules of agent\n\n[Service]\nType=oneshot\nKillMode=process\n{places}"
-        f"ExecStart={' '.join(map(_quoted, _command()))}\n"
+        f"ExecStart={' '.join(_quoted(word).replace('$', '$$') for word in _command())}\n"
     )
     timer = (
         "[Unit]\nDescription=The schedules of agent, each minute\n\n[Timer]\nOnCalendar=*-*-* *:*:00\n"
@@ -139,7 +144,7 @@ def _units(env: Mapping[str, str], home: Path) -> dict[str, str]:
 
 def _quoted(text: str) -> str:
     """Quote a word for a unit of systemd."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
@@ -177,9 +182,14 @@ def _run(env: Mapping[str, str], *words: str, text: str = "") -> tuple[int, str]
     """Run a program; return its exit code, which is 127 if there is none, and what it printed."""
     try:
         done = subprocess.run(
-            words, env=dict(env) | {"LC_ALL": "C"}, input=text.encode("utf-8", "surrogateescape"),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS, check=False,
-        )  # fmt: skip
+            words,
+            env={**env, "PATH": _absolute_path(env), "LC_ALL": "C"},
+            input=text.encode("utf-8", "surrogateescape"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return 127, ""
     return done.returncode, done.stdout.decode("utf-8", "surrogateescape")
