@@ -285,7 +285,8 @@ def test_what_is_wanted_of_the_answer_is_left_free(tmp_path: Path) -> None:
     model = NarrowModel(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     world.turn("Read all nine.", context_window=SIZE, max_tokens=3_000)
-    assert model.largest < SIZE - 2_800
+    # Files have long names in the folder of a test.
+    assert model.largest < SIZE - 2_700
 
 
 def test_what_an_effort_may_think_is_left_free() -> None:
