@@ -17,6 +17,7 @@ from agent_cli.models.credentials import KeyStore, Secret
 from tests.support.fake_wakers import FakeWakers
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
+from tests.support.pty_screen import Drawn
 from tests.support.scripts import call, script
 from tests.support.suspended_runs import pending
 from tests.support.waiting import soon
@@ -79,7 +80,7 @@ def test_a_run_waits_and_a_rule_of_the_schedule_lets_the_next_ones_through(work:
     runs = json.loads(agent(["every", "log", which, "--json"], work).stdout)
     assert [(run["state"], run["by_hand"]) for run in runs] == [("done", False), ("done", True)]
     assert "Done." in agent(["every", "log", which[:3], "--output"], work).stdout
-    assert agent(["sessions", "list"], work).stdout.count("do it (") == 2
+    assert agent(["sessions", "list"], work).stdout.count("do it (scheduled ") == 2
 
 
 def test_a_start_tells_of_it_and_the_question_offers_the_rule(work: Path) -> None:
@@ -95,6 +96,18 @@ def test_a_start_tells_of_it_and_the_question_offers_the_rule(work: Path) -> Non
     assert schedules(work)[0]["rules"] == ["Bash(mkdir made)"]
     again = agent(["--plain", "--model", hello], work, stdin="/exit\n")
     assert "waits for you" not in again.stderr + again.stdout
+
+
+def test_the_question_in_the_window_has_it_among_its_choices(work: Path) -> None:
+    which = add(work, replies=[MKDIR, {"text": "Done."}])
+    agent(["every", "run", which], work)
+    with Drawn(["--resume", until(work, "waiting")["session_id"]], work) as screen:
+        screen.wait("Yes, and allow it in every run of this schedule")
+        screen.rest()
+        screen.type("S")
+        screen.wait("Done.")
+        screen.leave()
+    assert schedules(work)[0]["rules"] == ["Bash(mkdir made)"]
 
 
 def test_a_scope_of_a_schedule_is_refused_elsewhere(work: Path) -> None:

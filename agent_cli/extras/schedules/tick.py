@@ -200,10 +200,10 @@ class Ticker:
         return session_id
 
     def _words(self, schedule: Schedule, run: ScheduledRun, session_id: str) -> list[str]:
-        name = shorten(f"{schedule.spec}: {one_line(schedule.prompt)}", 60)
+        name = shorten(one_line(schedule.prompt), 50)
         rules = rules_file(self._store.state, schedule.id)
         words = ["-p", "--on-ask=suspend", f"--session-id={session_id}", f"--schedule={schedule.id}"]
-        words += [f"--name={name} ({local_stamp(schedule, run.at)})", *schedule.flags]
+        words += [f"--name={name} (scheduled {local_stamp(schedule, run.at)})", *schedule.flags]
         words += [f"--settings={rules}"] if rules.exists() else []
         if schedule.budget is not None:
             words.append(f"--max-budget-usd={schedule.budget - self._spent(schedule):.9f}")

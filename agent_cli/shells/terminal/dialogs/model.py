@@ -14,7 +14,7 @@ from agent_tools.results import Display
 # Seconds in which a line does not answer a question of the plain front end: the user may be typing a sentence.
 GUARD_SECONDS = 0.6
 # Keys that may answer a question; the application binds these, and those that show more of it or mark a choice.
-KEYS = "yaAdehnorstuwx123456789"
+KEYS = "yaASdehnorstuwx123456789"
 EXPLAIN, VIEW, MARK = "?", "v", " "
 # A choice as (label, meaning).
 Option = tuple[str, str]
