@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, str] = {
     "git": "kernel config policy undo models kernel.engine kernel.session",
     "telemetry": "kernel config kernel.session",
     "stage": "kernel config policy kernel.engine kernel.session",
+    "takeover": "kernel kernel.session",
     "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
     "kernel.engine hooks knowledge mcp telemetry ide stage",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
@@ -41,17 +42,17 @@ MAY_IMPORT: dict[str, str] = {
     "shells.headless models",
     "shells.library": "kernel config kernel.session hooks knowledge kernel.runtime",
     "shells.terminal": "kernel hooks config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine knowledge git kernel.runtime doctor ide stage",
+    "kernel.engine knowledge git kernel.runtime doctor ide stage takeover",
     "extras.reports": "kernel kernel.session undo kernel.engine",
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
     "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
     "extras.schedules": "kernel kernel.session",
-    "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage "
+    "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage takeover "
     "extras.schedules",
     "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
     "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
-    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules",
+    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage takeover extras.schedules",
 }
 # Rooms: what is started by `cli` only, and imports nothing of the other rooms. An editor has the slash commands and the
 # questions of the terminal.
@@ -136,13 +137,13 @@ BUDGETS = {
     "agent_cli": 350, "agent_tools": 4250, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2650, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
-    "agent_tools.web": 850, "cli": 7950, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
+    "agent_tools.web": 850, "cli": 8040, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.schedules": 700,
-    "extras.server": 6550, "git": 1350, "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000,
-    "kernel.runtime": 6550, "kernel.session": 6150, "knowledge": 1950, "knowledge.memory": 500,
+    "extras.server": 6600, "git": 1350, "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000,
+    "kernel.runtime": 6550, "kernel.session": 6220, "knowledge": 1950, "knowledge.memory": 500,
     "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300, "policy": 12300,
     "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15550, "stage": 1400,
-    "telemetry": 1100, "undo": 3000,
+    "takeover": 1420, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
 
