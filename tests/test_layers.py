@@ -143,7 +143,7 @@ BUDGETS = {
     "kernel.runtime": 6550, "kernel.session": 6220, "knowledge": 1950, "knowledge.memory": 500,
     "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300, "policy": 12300,
     "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15550, "stage": 1400,
-    "takeover": 1420, "telemetry": 1100, "undo": 3000,
+    "takeover": 1470, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
 
