@@ -361,7 +361,7 @@ def test_a_file_attached_in_opencode_follows_the_message(work: Path, home: Path)
     )
     with closing(sqlite3.connect(home / DATABASE)) as base:
         [first] = base.execute("select message_id, session_id, data from part where data like '%Fix total%'").fetchall()
-        for number, words in enumerate(("Called the Read tool with the following input: {}", file)):
+        for number, words in enumerate(("Called the Read tool with the following input: {}", shown_file)):
             data = json.dumps({"type": "text", "synthetic": True, "text": words})
             row = (f"prt_0000{number}", first[0], first[1], 1, 1, data)
             base.execute("insert into part values (?, ?, ?, ?, ?, ?)", row)
