@@ -32,8 +32,9 @@ MAY_IMPORT: dict[str, str] = {
     "git": "kernel config policy undo models kernel.engine kernel.session",
     "telemetry": "kernel config kernel.session",
     "stage": "kernel config policy kernel.engine kernel.session",
-    "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine hooks knowledge mcp telemetry ide stage",
+    "takeover": "kernel kernel.session",
+    "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo kernel.engine "
+    "hooks knowledge mcp telemetry ide stage",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
     "telemetry kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
@@ -41,17 +42,18 @@ MAY_IMPORT: dict[str, str] = {
     "shells.headless models",
     "shells.library": "kernel config kernel.session hooks knowledge kernel.runtime",
     "shells.terminal": "kernel hooks config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine knowledge git kernel.runtime doctor ide stage",
+    "kernel.engine knowledge git kernel.runtime doctor ide stage takeover",
     "extras.reports": "kernel kernel.session undo kernel.engine",
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
     "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
     "extras.schedules": "kernel kernel.session",
     "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage "
-    "extras.schedules",
+    "extras.schedules takeover",
     "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
     "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
-    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules",
+    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules "
+    "takeover",
 }
 # Rooms: what is started by `cli` only, and imports nothing of the other rooms. An editor has the slash commands and the
 # questions of the terminal.
@@ -142,7 +144,7 @@ BUDGETS = {
     "kernel.runtime": 6550, "kernel.session": 6250, "knowledge": 1950, "knowledge.memory": 500,
     "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300, "policy": 12300,
     "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15550, "stage": 1400,
-    "telemetry": 1100, "undo": 3000,
+    "takeover": 1470, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
 

@@ -83,10 +83,10 @@ def start(options: RunOptions, typed: list[str]) -> int:
         _warn_command_typo(options, typed)
     if (options.report or options.patch) and not options.print:
         raise UsageError(f"{'--report' if options.report else '--patch'} is for runs without a terminal: add -p.")
-    if options.stage and find_environment(os.environ).stage is None:
-        return staged_run.run_staged(options, _dispatch)
     if options.resume is not None and options.resume.startswith(TAKES_OVER):
         options = choose_session.with_taken_over(options)
+    if options.stage and find_environment(os.environ).stage is None:
+        return staged_run.run_staged(options, _dispatch)
     if options.patch is not None:
         return patch_run.run_in_copy(options, _dispatch)
     if options.worktree is not None or (options.resume is not None and not options.print and not hosted):

@@ -18,6 +18,7 @@ from agent_cli.kernel.session.transcripts.entries import Entry, encoded_path, is
 from agent_cli.kernel.session.transcripts.reader import read_conversation
 from agent_cli.takeover import form
 from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
+from agent_tools.fs.read_state import MENTION
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import TodoItem
 
@@ -80,6 +81,10 @@ def _said(entries: list[Entry]) -> list[Entry]:
     """Return the entries with what the program itself wrote marked as such; without its local commands."""
     kept: list[Entry] = []
     for entry in entries:
+        path, content = _mentioned(entry)
+        if kept and kept[-1]["type"] == "user" and (block := form.file_block(path, content)):
+            kept[-1] = _with_text(kept[-1], _text(kept[-1]) + block)
+            continue
         text = _text(entry) if entry["type"] == "user" else ""
         if text.startswith(_LOCAL):
             # What ran was no message: leave out the command before its output.
@@ -92,9 +97,7 @@ def _said(entries: list[Entry]) -> list[Entry]:
             text = form.summary_message(text)
         elif entry.get("isMeta") and text:
             text = f"<reminder>\n{text}\n</reminder>"
-        if text and text != _text(entry):
-            entry = {**entry, "message": {**entry["message"], "content": text}}
-        kept.append(entry)
+        kept.append(_with_text(entry, text) if text and text != _text(entry) else entry)
     return [_as_typed(entry) for entry in kept]
 
 
@@ -104,7 +107,26 @@ def _as_typed(entry: Entry) -> Entry:
     if entry["type"] != "user" or not text.startswith("<command-") or (found := _COMMAND.search(text)) is None:
         return entry
     typed = " ".join(filter(None, (part.strip() for part in found.groups() if part)))
-    return {**entry, "message": {**entry["message"], "content": typed}}
+    return _with_text(entry, typed)
+
+
+def _with_text(entry: Entry, text: str) -> Entry:
+    """Return a message with another text, and the images that it has."""
+    content = entry["message"]["content"]
+    others = (
+        [b for b in content if isinstance(b, dict) and b.get("type") != "text"] if isinstance(content, list) else []
+    )
+    return {**entry, "message": {**entry["message"], "content": [{"type": "text", "text": text}, *others]}}
+
+
+def _mentioned(entry: Entry) -> tuple[str, str]:
+    """Return the file that an entry attaches to the message before it, and its text; "" for none."""
+    attached = entry.get("attachment") or {}
+    shown = attached.get("content")
+    file = shown.get("file") if isinstance(shown, dict) else None
+    if not isinstance(file, dict) or not isinstance(file.get("content"), str):
+        return "", ""
+    return str(attached.get("displayPath") or file.get("filePath") or ""), file["content"]
 
 
 def _blocks(entries: list[Entry]) -> Iterator[dict[str, Any]]:
@@ -135,6 +157,9 @@ def _calls(entries: list[Entry]) -> Iterator[tuple[str, str, dict[str, Any], str
 
 
 def _seen(entries: list[Entry]) -> Iterator[Seen]:
+    for path, text in map(_mentioned, entries):
+        if path:
+            yield Seen(MENTION, path, text, 1)
     for identity, name, given, text in _calls(entries):
         path = str(given.get("file_path") or "")
         if name == "Bash":

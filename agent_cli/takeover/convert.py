@@ -40,7 +40,7 @@ from agent_cli.takeover.form import ForeignSession, Seen
 from agent_tools.base import Tool, ToolContext, ToolError
 from agent_tools.foreign_calls import resolve_call
 from agent_tools.fs.encoding import decode_text, split_lines
-from agent_tools.fs.read_state import call_source, note_read
+from agent_tools.fs.read_state import MENTION, call_source, note_read
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import plan_items
@@ -226,7 +226,7 @@ class KnownFiles:
         self._cwd = Path(session.found.cwd or root)
         self._shown: dict[Path, list[_Shown]] = {}
         for seen in session.seen:
-            if seen.call_id in self._tools:
+            if seen.call_id in self._tools or seen.call_id == MENTION:
                 self._take(seen)
         self.context = context = ToolContext(Workspace(root))
         self.changed: list[str] = []
@@ -274,7 +274,7 @@ class KnownFiles:
                 return False
             places.append((piece.call_id, place))
         for call_id, place in places:
-            context.source = call_source(self._tools[call_id], call_id)
+            context.source = call_id if call_id == MENTION else call_source(self._tools[call_id], call_id)
             note_read(path, data, context, None if place == (1, len(now)) else (place,))
         return bool(places)
 

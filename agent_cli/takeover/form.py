@@ -38,6 +38,7 @@ class FoundSession(Value):
 class Seen(Value):
     """What a call showed of a file, or made of it.
 
+    call_id: `MENTION` if a message of the user contained the file.
     path: the file; "" if `command` may have printed files.
     first: number of the first line; 0 if unknown.
     old: the text that was replaced by `text`; None if `text` was shown or written.
@@ -144,6 +145,11 @@ def media_of_url(url: Any) -> tuple[Media, ...]:
         return ()
     mime, _, data = url[len("data:") :].partition(";base64,")
     return media_of(mime, data)
+
+
+def file_block(path: str, text: str) -> str:
+    """Return a file that a message mentions, as it follows our messages; "" for a name that cannot be written so."""
+    return "" if {'"', "\n"} & set(path) or not path else f'\n\n<file path="{path}">\n{text.rstrip()}\n</file>'
 
 
 def summary_message(text: str) -> str:

@@ -20,6 +20,7 @@ from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, Too
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.takeover import form
 from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
+from agent_tools.fs.read_state import MENTION
 from agent_tools.results import Media, TodoItem
 from agent_tools.text import utc_stamp
 
@@ -110,11 +111,16 @@ def _session(found: FoundSession, records: Messages, plan: tuple[TodoItem, ...])
     seen: list[Seen] = []
     for about, parts in records:
         if about.get("role") == "user" or about.get("summary") is True:
-            text = "\n".join(str(p["text"]) for p in parts if _is_text(p) and not p.get("ignored"))
+            texts = [p for p in parts if _is_text(p) and not p.get("ignored")]
+            text = "\n".join(p["text"] for p in texts if not p.get("synthetic"))
+            own = [str(p["text"]) for p in texts if p.get("synthetic")]
             if about.get("summary") is True:
                 text = form.summary_message(text)
-            elif text and all(p.get("synthetic") for p in parts if _is_text(p)):
-                text = f"<reminder>\n{text}\n</reminder>"
+            elif own and not text:
+                text = "<reminder>\n{}\n</reminder>".format("\n".join(own))
+            for path, content in filter(None, map(_mentioned, own if text else ())):
+                text += form.file_block(path, content)
+                seen.append(Seen(MENTION, path, content, 1))
             media = tuple(m for p in parts if p.get("type") == "file" for m in form.media_of_url(p.get("url")))
             if text or media:
                 messages.append(UserMessage(text, media))
@@ -136,6 +142,12 @@ def _session(found: FoundSession, records: Messages, plan: tuple[TodoItem, ...])
         if made:
             messages += [AssistantMessage(tuple(made), model=str(about.get("modelID") or "")), *results]
     return ForeignSession(found, tuple(messages), plan, tuple(seen), named=bool(found.title))
+
+
+def _mentioned(text: str) -> tuple[str, str] | None:
+    """Return the path and the contents of a file that a message mentions, as the program adds it."""
+    path = re.match(r"<path>(.*)</path>\n<type>file</type>\n", text)
+    return (path[1], "\n".join(line for _, line in _NUMBERED.findall(text))) if path else None
 
 
 def _is_text(part: Record) -> bool:

@@ -71,7 +71,7 @@ def _short_line(line: str) -> str:
     if payload.get("type") in ("token_count", "thread_settings_applied", "item_completed"):
         return ""
     payload.pop("base_instructions", None)
-    if isinstance(attachment := entry.get("attachment"), dict):
+    if isinstance(attachment := entry.get("attachment"), dict) and attachment.get("type") != "file":
         entry["attachment"] = {"type": attachment.get("type")}
     return json.dumps(entry)
 

@@ -333,3 +333,40 @@ def test_sessions_of_sub_agents_are_not_listed(work: Path, home: Path) -> None:
     whole = path.read_text().replace('"source": "exec"', '"source": {"subagent": {"thread_spawn": {}}}')
     path.with_name(f"{path.stem[:-36]}{ID}.jsonl").write_text(whole)
     assert len(json.loads(agent(["sessions", "import", "--list", "--json"], work).stdout)) == 1
+
+
+def test_files_that_messages_mention_follow_them_and_are_known(work: Path, home: Path) -> None:
+    (work / "a.py").write_text("A = 1\n")
+    (work / "b.py").write_text("B = 2\n")
+    attached = [
+        {"type": "attachment", "attachment": {"type": "file", "displayPath": name, "content": {"type": "text", "file": {
+            "filePath": str(work / name), "content": text, "numLines": 2, "startLine": 1, "totalLines": 2}}}}
+        for name, text in (("a.py", "A = 1\n"), ("b.py", "B = 1\n"))
+    ]  # fmt: skip
+    claude_file(home, work, [user("Compare @a.py and @b.py."), *attached, answer(text("They differ."))])
+    session = load(home, take(work, "claude")["session_id"])
+    assert session.history[0].text == (
+        'Compare @a.py and @b.py.\n\n<file path="a.py">\nA = 1\n</file>\n\n<file path="b.py">\nB = 1\n</file>'
+    )
+    assert [(Path(path).name, mark.split("@")[1]) for path, mark in session.seen.items()] == [("a.py", ":message/1")]
+    assert "read them before you edit them: b.py." in session.history[-1].text
+    [listed] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
+    assert listed["first_message"].startswith("Compare @a.py and @b.py.")
+
+
+def test_a_file_attached_in_opencode_follows_the_message(work: Path, home: Path) -> None:
+    place("opencode", "worked", home, work)
+    shown_file = (
+        f"<path>{work / 'old.py'}</path>\n<type>file</type>\n<content>\n1: LIMIT = 10\n\n(End of file)\n</content>"
+    )
+    with closing(sqlite3.connect(home / DATABASE)) as base:
+        [first] = base.execute("select message_id, session_id, data from part where data like '%Fix total%'").fetchall()
+        for number, words in enumerate(("Called the Read tool with the following input: {}", shown_file)):
+            data = json.dumps({"type": "text", "synthetic": True, "text": words})
+            row = (f"prt_0000{number}", first[0], first[1], 1, 1, data)
+            base.execute("insert into part values (?, ?, ?, ?, ?, ?)", row)
+        base.commit()
+    session = load(home, take(work, "opencode")["session_id"])
+    assert session.history[0].text == (
+        f'"Fix total in sums.py"\n\n<file path="{work / "old.py"}">\nLIMIT = 10\n</file>'
+    )

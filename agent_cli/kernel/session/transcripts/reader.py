@@ -129,8 +129,10 @@ def _entries(path: Path) -> tuple[list[Entry], str, int]:
                 entry = entry or {}
                 if entry.get("type") in _CHAINED and isinstance(entry.get("uuid"), str):
                     # The large parts that no message contains.
-                    for name in ("toolUseResult", "attachment"):
-                        entry.pop(name, None)
+                    entry.pop("toolUseResult", None)
+                    attached = entry.pop("attachment", None)
+                    if isinstance(attached, dict) and attached.get("type") == "file":
+                        entry["attachment"] = attached
                     entries.append(entry)
                 elif isinstance(entry.get("customTitle"), str):
                     given = entry["customTitle"]
