@@ -22,7 +22,7 @@ from agent_cli.undo.undo import UndoManager
 from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_cli.kernel.engine.types import ModelHandle
@@ -164,6 +164,15 @@ def session_changes(work: UndoManager) -> SessionChanges:
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
         return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
+
+
+# A commit by the user, as `commit_message` names it.
+NAMED_COMMIT = re.compile(r"<commit>\nThe user committed .* as ([0-9a-f]{7,40}): ")
+
+
+def commit_message(files: str, name: str, subject: str) -> str:
+    """Return what the model is told of a commit by the user: "committed FILES as NAME: SUBJECT"."""
+    return f"committed {files} as {name}: {one_line(subject)}"
 
 
 _MAX_CHANGES_CHARS = 60_000

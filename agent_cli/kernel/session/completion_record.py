@@ -27,8 +27,8 @@ StepStatus = Literal["pending", "in_progress", "completed", "cancelled", "droppe
 Verdict = Literal["passed", "stale", "failed", "unproven", "unchecked", "none"]
 _MAX_OTHER_COMMANDS = 3
 _MAX_NAMED_FILES = 3
-_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]", "dropped": "[-]"}
-_VERDICTS: dict[Verdict, str] = {
+STEP_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]", "dropped": "[-]"}
+VERDICTS: dict[Verdict, str] = {
     "passed": "passed after the last change", "stale": "passed, but files were changed after it",
     "failed": "a check failed", "unproven": "a check ran, and its exit code does not show the outcome",
     "unchecked": "changed and not checked", "none": "",
@@ -51,7 +51,7 @@ class Evidence(Value):
     check: it checks the work; else it proves nothing.
     outcome: of a check.
     code: the exit code; None if it was killed.
-    after: the file that was changed last before it, and the call that did that.
+    after, by: the file that was changed last before it, and the call that did that.
     stale: a file that was changed after it; "" for none.
     """
 
@@ -63,6 +63,7 @@ class Evidence(Value):
     turn: int
     time: str
     after: str = ""
+    by: str = ""
     stale: str = ""
 
 
@@ -121,7 +122,7 @@ class CompletionRecord(Value):
             kinds = {"passed": "with a passing check after the last change", "failed": "with a failing check",
                      "stale": "changed after the check"}  # fmt: skip
             found = [step.verdict for step in done]
-            parts += [f"{found.count(kind)} {words}" for kind, words in kinds.items() if kind in found]  # type: ignore[arg-type]
+            parts += [f"{found.count(kind)} {words}" for kind, words in kinds.items() if kind in found]
         elif self.files:
             parts.append(f"{counted(len(self.files), 'file')} changed")
         if self.unchecked:
@@ -266,12 +267,12 @@ class _Builder:
         if check is not None:
             outcome = "passed" if check.passed else "failed" if check.failed else "unproven"
         before = next(((p, path) for p, path in reversed(self._changes) if p < at), None)
-        after = f"{self.path(before[1])} ({self.done[before[0]].summary})" if before else ""
+        after, by = (self.path(before[1]), self.done[before[0]].summary) if before else ("", "")
         stale = next((self.path(path) for p, path in self._changes if p >= at), "") if check is not None else ""
         code = check.exit_code if check is not None else piece.code
         return Evidence(
             check.command if check is not None else shorten(one_line(piece.command), 120),
-            check is not None, outcome, code, piece.seconds, piece.turn, piece.time, after, stale,
+            check is not None, outcome, code, piece.seconds, piece.turn, piece.time, after, by, stale,
         )  # fmt: skip
 
     @property
@@ -331,7 +332,7 @@ def record_lines(record: CompletionRecord) -> list[str]:
         lines += ["", f"Plan of turn {plan.turn}{by}"]
         for number, step in enumerate(plan.steps, 1):
             dropped = " (taken out of the plan)" if step.status == "dropped" else ""
-            lines.append(f"{_MARKS[step.status]} {number}. {one_line(step.text)}{dropped}")
+            lines.append(f"{STEP_MARKS[step.status]} {number}. {one_line(step.text)}{dropped}")
             lines += [f"    {line}" for line in step_lines(step)]
     if record.outside is not None:
         lines += ["", "For no step" if record.plans else "Without a plan"]
@@ -354,7 +355,8 @@ def evidence_line(found: Evidence) -> str:
     code = "killed" if found.code is None else f"exit {found.code}"
     how = {"passed": code, "failed": f"{code}, failed", "unproven": f"{code}, which does not show the outcome"}
     took = f", {short_duration(found.seconds)}" if found.seconds >= 1 else ""
-    after = f", after {one_line(found.after)}" if found.check and found.after else ""
+    by = f" ({shorten(found.by, 60)})" if found.by else ""
+    after = f", after {one_line(found.after)}{by}" if found.check and found.after else ""
     stale = f"; {one_line(found.stale)} was changed after it" if found.stale else ""
     kind = "check" if found.check else "ran"
     return f"{kind}: {one_line(found.command)}: {how.get(found.outcome, code)}{took}{after}{stale}"
@@ -373,7 +375,7 @@ def record_json(record: CompletionRecord) -> dict[str, Any]:
 
 def _step_json(step: RecordedStep) -> dict[str, Any]:
     listed = {"files": [*map(_plain, step.files)], "evidence": [*map(_plain, step.evidence)]}
-    return {**_plain(step), **listed, "turns": list(step.turns), "verdict_text": _VERDICTS[step.verdict]}
+    return {**_plain(step), **listed, "turns": list(step.turns), "verdict_text": VERDICTS[step.verdict]}
 
 
 def _plain(value: Value) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from agent_cli.git.commit import (
     SessionChanges,
     choose_files,
     commit_context,
+    commit_message,
     parse_arguments,
     plain_message,
     propose_message,
@@ -303,7 +304,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
     ctx.say(f"Committed {name}: {one_line(subject)}")
     files = shorten(", ".join(c.path for c in take), 1_000)
-    ctx.agent.inbox.append(f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>")
+    ctx.agent.inbox.append(f"<commit>\nThe user {commit_message(files, name, subject)}\n</commit>")
 
 
 def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
