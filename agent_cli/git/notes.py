@@ -162,7 +162,7 @@ def _note_line(data: Mapping[str, Any]) -> NoteLine:
     return NoteLine(
         data["session"], _of(int, data["n"]), data["kind"], _of(int, data.get("turn", 0)), **known, turns=turns,
         files=texts("files"), evidence=texts("evidence"),
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 def _of(kind: type[Any], value: Any) -> Any:

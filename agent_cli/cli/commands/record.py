@@ -53,7 +53,7 @@ def show_record(session: SessionArgument = "", as_json: AsJsonObject = False) ->
     if as_json:
         print_json({"session_id": session_id, **record_json(record)})
     else:
-        echo("\n".join(map(escape_controls, record_lines(record))))
+        echo("\n".join(escape_controls(line) for line, _ in record_lines(record)))
     return 0
 
 

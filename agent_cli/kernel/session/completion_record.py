@@ -10,7 +10,8 @@ What is done while no step is in progress belongs to the step that is marked as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,11 @@ VERDICTS: dict[Verdict, str] = {
     "passed": "passed after the last change", "stale": "passed, but files were changed after it",
     "failed": "a check failed", "unproven": "a check ran, and its exit code does not show the outcome",
     "unchecked": "changed and not checked", "none": "",
+}  # fmt: skip
+
+Tone = Literal["", "dim", "good", "warn", "bad"]
+_TONES: dict[Verdict, Tone] = {
+    "passed": "good", "stale": "warn", "failed": "bad", "unproven": "warn", "unchecked": "warn", "none": "",
 }  # fmt: skip
 
 
@@ -112,6 +118,11 @@ class CompletionRecord(Value):
     moves: tuple[HeadMove, ...] = ()
 
     @property
+    def begun(self) -> bool:
+        """True if a step of the current plan is done."""
+        return any(step.status == "completed" for plan in self.plans[-1:] for step in plan.steps)
+
+    @property
     def summary(self) -> str:
         """The record in a line; "" for a session without a plan and without changes."""
         parts = []
@@ -174,7 +185,9 @@ class _Builder:
             if piece.ended and piece.check is not None:
                 began = (p for p in range(place) if _is_same(self.done[p], piece))
                 self._at[place] = next(iter(sorted(began, reverse=True)), place)
-        self._changes = [
+        self._checks = [place for place, piece in enumerate(self.done) if piece.check is not None]
+        self._known: dict[tuple[str, str], bool] = {}
+        self._changes: list[tuple[int, str]] = [
             (place, diff.path)
             for place, piece in enumerate(self.done)
             for diff in piece.files
@@ -241,24 +254,39 @@ class _Builder:
         return tuple(found.values())
 
     def step(self, text: str, status: StepStatus, places: Sequence[int]) -> RecordedStep:
-        """Return a step with its evidence."""
+        """Return a step with its evidence: the checks after its last change, or else those of later steps."""
         mine = {*places}
-        last = max((place for place, _ in self._changes if place in mine), default=-1)
-        checks = [place for place, piece in enumerate(self.done) if piece.check is not None and self._at[place] >= last]
-        own = [place for place in checks if place in mine]
-        changed = any(place in mine for place, _ in self._changes)
-        if own:
-            commands = [self.done[place].check for place in own]
-            checks = [p for p in checks if p in mine or (p > own[0] and _repeats(self.done[p].check, commands))]
+        changed = [place for place, _ in self._changes if place in mine]
+        last = changed[-1] if changed else -1
+        checks = [place for place in self._checks if self._at[place] >= last]
+        if own := [place for place in checks if place in mine]:
+            # Of later checks those that run the same again, or more.
+            names = dict.fromkeys(self._check(place) for place in own)
+            checks = [p for p in checks if p in mine or (p > own[0] and any(self._covers(p, name) for name in names))]
         elif not changed:
             checks = []
-        latest = {self.done[place].check.command: place for place in checks}  # type: ignore[union-attr]
-        shown = [p for p in latest.values() if not any(_covered(self.done[p], self.done[o]) for o in checks if o > p)]
+        latest = {self._check(place).command: place for place in checks}.values()
+        shown = [p for p in latest if not any(o > p and self._covers(o, self._check(p), passed=True) for o in latest)]
         found = [self._evidence(place) for place in sorted(shown)]
         other = [p for p in places if p > last and self.done[p].command and self.done[p].check is None]
         evidence = (*found, *(self._evidence(place) for place in other[-_MAX_OTHER_COMMANDS:]))
         turns = tuple(dict.fromkeys(self.done[place].turn for place in places))
-        return RecordedStep(text, status, _verdict(found, changed), self.files(places), evidence, turns)
+        return RecordedStep(text, status, _verdict(found, bool(changed)), self.files(places), evidence, turns)
+
+    def _check(self, place: int) -> Check:
+        check = self.done[place].check
+        assert check is not None
+        return check
+
+    def _covers(self, place: int, other: Check, *, passed: bool = False) -> bool:
+        """Return True if a check runs another one again, or more than that. passed: and it passed."""
+        check = self._check(place)
+        if passed and not check.passed:
+            return False
+        pair = check.command, other.command
+        if pair not in self._known:
+            self._known[pair] = check.covers(other)
+        return self._known[pair]
 
     def _evidence(self, place: int) -> Evidence:
         piece, at = self.done[place], self._at[place]
@@ -266,9 +294,10 @@ class _Builder:
         outcome: Literal["passed", "failed", "unproven", ""] = ""
         if check is not None:
             outcome = "passed" if check.passed else "failed" if check.failed else "unproven"
-        before = next(((p, path) for p, path in reversed(self._changes) if p < at), None)
+        index = bisect_left(self._changes, (at,))
+        before = self._changes[index - 1] if index else None
         after, by = (self.path(before[1]), self.done[before[0]].summary) if before else ("", "")
-        stale = next((self.path(path) for p, path in self._changes if p >= at), "") if check is not None else ""
+        stale = self.path(self._changes[index][1]) if check is not None and index < len(self._changes) else ""
         code = check.exit_code if check is not None else piece.code
         return Evidence(
             check.command if check is not None else shorten(one_line(piece.command), 120),
@@ -277,8 +306,7 @@ class _Builder:
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        passed = [self._at[p] for p, piece in enumerate(self.done) if piece.check is not None and piece.check.passed]
-        last = max(passed, default=-1)
+        last = max((self._at[place] for place in self._checks if self._check(place).passed), default=-1)
         return tuple(dict.fromkeys(self.path(path) for place, path in self._changes if place >= last))
 
 
@@ -286,17 +314,6 @@ def _is_same(started: WorkDone, ended: WorkDone) -> bool:
     """Return True if a command in the background is the one that has ended."""
     a, b = started.check, ended.check
     return a is not None and b is not None and not a.decided and a.command == b.command
-
-
-def _repeats(check: Check | None, others: Iterable[Check | None]) -> bool:
-    """Return True if a check runs one of the others again, or more than that."""
-    return check is not None and any(other is not None and check.covers(other) for other in others)
-
-
-def _covered(piece: WorkDone, later: WorkDone) -> bool:
-    """Return True if a later check says more than this one: it passed, and checks the same or more."""
-    a, b = piece.check, later.check
-    return a is not None and b is not None and b.passed and b.covers(a)
 
 
 def _verdict(evidence: Sequence[Evidence], changed: bool) -> Verdict:
@@ -324,30 +341,31 @@ def completion_record(view: SessionView, root: str = "") -> CompletionRecord:
     )  # fmt: skip
 
 
-def record_lines(record: CompletionRecord) -> list[str]:
-    """Return the record as lines of plain text, which may have characters to escape."""
-    lines = [record.summary or "Nothing was planned or changed."]
+def record_lines(record: CompletionRecord) -> Iterator[tuple[str, Tone]]:
+    """Yield the record as lines of plain text, which may have characters to escape, each with its tone."""
+    yield record.summary or "Nothing was planned or changed.", ""
     for plan in record.plans:
-        by = f", approved by {plan.approved}" if plan.approved else ""
-        lines += ["", f"Plan of turn {plan.turn}{by}"]
+        yield "", ""
+        yield f"Plan of turn {plan.turn}{f', approved by {plan.approved}' if plan.approved else ''}", ""
         for number, step in enumerate(plan.steps, 1):
             dropped = " (taken out of the plan)" if step.status == "dropped" else ""
-            lines.append(f"{STEP_MARKS[step.status]} {number}. {one_line(step.text)}{dropped}")
-            lines += [f"    {line}" for line in step_lines(step)]
+            yield f"{STEP_MARKS[step.status]} {number}. {one_line(step.text)}{dropped}", _TONES[step.verdict]
+            yield from step_lines(step)
     if record.outside is not None:
-        lines += ["", "For no step" if record.plans else "Without a plan"]
-        lines += [f"    {line}" for line in step_lines(record.outside)]
-    return lines
+        yield "", ""
+        yield "For no step" if record.plans else "Without a plan", _TONES[record.outside.verdict]
+        yield from step_lines(record.outside)
 
 
-def step_lines(step: RecordedStep) -> list[str]:
-    """Return what was done for a step, and its evidence, as lines."""
-    files = ", ".join(f"{one_line(file.path)} (+{file.added} -{file.removed})" for file in step.files)
-    lines = [f"changed {files}"] if files else []
-    lines += map(evidence_line, step.evidence)
+def step_lines(step: RecordedStep) -> Iterator[tuple[str, Tone]]:
+    """Yield what was done for a step, and its evidence, as lines."""
+    if step.files:
+        files = (f"{one_line(file.path)} (+{file.added} -{file.removed})" for file in step.files)
+        yield f"    changed {', '.join(files)}", "dim"
+    for found in step.evidence:
+        yield f"    {evidence_line(found)}", "dim"
     if step.verdict == "unchecked":
-        lines.append("not checked: no test, build or linter ran after the last change")
-    return lines
+        yield "    not checked: no test, build or linter ran after the last change", "warn"
 
 
 def evidence_line(found: Evidence) -> str:

@@ -231,6 +231,13 @@ class LiveSession(SessionView):
             case "answered" if call is not None:
                 self.asked.pop(call, None)
 
+    def continue_from(self, view: SessionView | None) -> None:
+        """Continue with what was done in a session that was resumed; None: in none."""
+        self.work, self._dropped = [], 0
+        if view is not None:
+            # A turn that waits goes on under its number.
+            self.work, self._dropped = view.work, view.turn_number - bool(view.turn and view.turn.running)
+
     def _forget(self) -> None:
         """Drop what is known of the turns before this one."""
         self._dropped += len(self.turns[:-1])

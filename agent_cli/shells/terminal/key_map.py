@@ -37,6 +37,7 @@ ACTIONS = (
     KeyAction("search", "ctrl-r", "search your prompts"),
     KeyAction("send_now", "ctrl-s", "send at once"),
     KeyAction("editor", "ctrl-x ctrl-e", "edit in $EDITOR"),
+    KeyAction("record", "ctrl-x ctrl-r", "steps and their evidence"),
     KeyAction("paste_image", "ctrl-v", "paste an image"),
     KeyAction("clear_screen", "ctrl-l", "clear the screen"),
     KeyAction("suspend", "ctrl-z", "suspend (fg resumes)"),
