@@ -45,7 +45,7 @@ def open_notes() -> NotesRepository:
     return NotesRepository(run_env.root, read_settings(Config(), run_env).trust.git_use, run_env.env)
 
 
-@app.command("show", epilog=examples("agent record", "agent record show 1a2b3c4d --json"))
+@app.command("show", epilog=examples("agent record show", "agent record show 1a2b3c4d --json"))
 def show_record(session: SessionArgument = "", as_json: AsJsonObject = False) -> int:
     """Show the record of a session."""
     view, session_id = _view(session)
@@ -95,7 +95,7 @@ def share(
     remote: Annotated[str, typer.Argument(metavar="[REMOTE]", help="The remote; origin by default.")] = "origin",
     yes: Yes = False,
 ) -> int:
-    """Show, and after a question write, the settings of git with which notes are fetched, merged and kept."""
+    """Show the settings with which git fetches and merges notes, and write them if you agree."""
     notes = open_notes()
     if remote not in notes.remotes():
         raise UsageError(f"There is no remote {one_line(remote)}.")
