@@ -118,9 +118,10 @@ class CompletionRecord(Value):
     moves: tuple[HeadMove, ...] = ()
 
     @property
-    def begun(self) -> bool:
-        """True if a step of the current plan is done."""
-        return any(step.status == "completed" for plan in self.plans[-1:] for step in plan.steps)
+    def has_evidence(self) -> bool:
+        """True if a step of the current plan is done, and there is something to say of how it was checked."""
+        done = [step for plan in self.plans[-1:] for step in plan.steps if step.status == "completed"]
+        return bool(done) and (bool(self.unchecked) or any(step.verdict != "none" for step in done))
 
     @property
     def summary(self) -> str:

@@ -229,8 +229,9 @@ class SessionView(SessionEntries):
         match event:
             case PlanChanged(items=items):
                 self.plan = items
-                self.work.append(PlanNow(self.turn_number, items, self._approved))
-                self._approved = ""
+                if not event.paused:
+                    self.work.append(PlanNow(self.turn_number, items, self._approved))
+                    self._approved = ""
             case Rewound(messages=messages, plan=plan):
                 self.plan = plan
                 self.work.append(PlanNow(self.turn_number, plan))

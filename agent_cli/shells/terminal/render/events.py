@@ -360,7 +360,7 @@ class EventRenderer:
         if event.result == "Suspended" or not any(isinstance(w, PlanNow) and w.turn == number for w in work):
             return
         found = completion_record.completion_record(self.view)
-        if found.begun:
+        if found.has_evidence:
             self._say(f"{found.summary} · {'/record' if self._plan is None else RECORD_KEY}", "dim")
 
     def _summarize_turn(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
