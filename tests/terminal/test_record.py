@@ -34,7 +34,7 @@ def test_a_turn_with_a_plan_ends_with_what_is_done_and_checked(work: Path) -> No
     assert f"check: {CHECK}: exit 0, after m.py (Write m.py (1 line))" in first
     # A session that is resumed knows what was done before.
     then = agent([*flags, "-c"], work, stdin="go on\n/record\n").stdout
-    said = "2 of 2 steps, 1 changed after the check, not checked after the last change: n.py"
+    said = "2 of 2 steps, 1 with an outdated check, not checked after the last change: n.py"
     assert f"{said} · /record" in then and "n.py was changed after it" in then
     shown = agent(["record"], work).stdout
     assert said in shown and "[x] 2. write n" in shown and "changed n.py (+1 -0)" in shown

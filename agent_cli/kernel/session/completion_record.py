@@ -132,7 +132,7 @@ class CompletionRecord(Value):
             done = [step for step in steps if step.status == "completed"]
             parts.append(f"{len(done)} of {counted(len(steps), 'step')}")
             kinds = {"passed": "with a passing check after the last change", "failed": "with a failing check",
-                     "stale": "changed after the check"}  # fmt: skip
+                     "stale": "with an outdated check"}  # fmt: skip
             found = [step.verdict for step in done]
             parts += [f"{found.count(kind)} {words}" for kind, words in kinds.items() if kind in found]
         elif self.files:
