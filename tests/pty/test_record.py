@@ -34,7 +34,7 @@ def test_a_key_shows_each_step_with_what_checked_it(work: Path) -> None:
         screen.wait(f"check: {CHECK}: exit 0, after m.py")
         screen.wait("(Write m.py (1 line)); n.py was")
         screen.wait("not checked: no test, build or linter ran after the last change")
-        screen.type("\x1b")
+        screen.type("q")
         screen.wait("> a draft")
         screen.type("\x15")
         screen.leave()
