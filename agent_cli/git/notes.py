@@ -23,11 +23,10 @@ from agent_cli.kernel.session.completion_record import (
     STEP_MARKS,
     VERDICTS,
     CompletionRecord,
-    HeadMove,
     RecordedStep,
 )
 from agent_cli.kernel.session.view import SessionView
-from agent_cli.kernel.session.view_entries import MessageView
+from agent_cli.kernel.session.view_entries import MessageView, WorkDone
 from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
 from agent_tools.process.guarded_git import GitError, GitRun, without_filters
 from agent_tools.record import Value
@@ -40,7 +39,7 @@ VERSION = 1
 # Larger notes are cut when they are written, and not read.
 MAX_NOTE_BYTES, _MAX_READ_BYTES = 16_000, 256_000
 _MAX_ASKED_CHARS, _MAX_TEXT_CHARS, _MAX_FILES, _MAX_EVIDENCE = 300, 200, 40, 6
-_MAX_COMMITS, _MAX_REFS = 50, 20
+_MAX_COMMITS, _MAX_REFS, _MAX_SHOWN = 50, 20, 60
 # The key in the repository's own configuration that says that the user has agreed to notes.
 _AGREED = "agent.notes"
 _WRITTEN = re.compile(r"agent ([0-9a-f]{8})\b")
@@ -225,7 +224,7 @@ class NotesRepository:
 
         Only what is in the history of HEAD: others were replaced since, by a rebase or an amended commit.
         """
-        found = [commit for move in record.moves for commit in self._between(move)]
+        found = [commit for done in view.work if isinstance(done, WorkDone) for commit in self._between(done)]
         for entry in view.entries:
             said = entry.message.text if isinstance(entry, MessageView) else ""
             if match := NAMED_COMMIT.match(said):
@@ -234,14 +233,14 @@ class NotesRepository:
         changed = {file.path for file in record.files}
         return [c for c in dict.fromkeys(found) if c in here and {*self.files(c)} & changed][:_MAX_COMMITS]
 
-    def _between(self, move: HeadMove) -> Iterator[str]:
+    def _between(self, done: WorkDone) -> Iterator[str]:
         """Yield the commits that a call made: a checkout or a pull moves HEAD to older ones."""
-        try:
-            began = datetime.fromisoformat(move.time).timestamp() - move.seconds
-        except ValueError:
+        if len(done.heads) < 2 or not done.time:
             return
-        ends = [move.after, *([f"^{move.before}"] if move.before else [])]
-        # With a separator that no ID has; git's times are whole seconds.
+        before, after = done.heads
+        began = datetime.fromisoformat(done.time).timestamp() - done.seconds
+        ends = [after, *([f"^{before}"] if before else [])]
+        # Git's times are whole seconds.
         rows = self._ask("log", f"-{_MAX_COMMITS}", "--reverse", "--format=%H %ct", *ends, "--").splitlines()
         yield from (row.split()[0] for row in rows if int(row.split()[1]) >= int(began) - 1)
 
@@ -355,6 +354,8 @@ def lines_about(note: CommitNote, path: str) -> list[str]:
             mark = STEP_MARKS.get(step.status, "[?]")
             title = f"{mark} {step.text}" if step.text else "work for no step"
             lines += [f"  {title}{f' - {verdict}' if verdict else ''}", *(f"      {ran}" for ran in step.evidence)]
+    if len(lines) > _MAX_SHOWN:
+        lines = [*lines[:_MAX_SHOWN], f"(and {len(lines) - _MAX_SHOWN} more lines)"]
     if any(line.kind == "cut" for line in note.lines):
         lines.append("(the note was cut at its limit)")
     if note.damaged:

@@ -92,15 +92,6 @@ class PlanRecord(Value):
     steps: tuple[RecordedStep, ...]
 
 
-class HeadMove(Value):
-    """A call after which another commit was checked out: before, after, when it ended, and how long it took."""
-
-    before: str
-    after: str
-    time: str
-    seconds: float
-
-
 class CompletionRecord(Value):
     """What was planned and done in a session.
 
@@ -108,14 +99,12 @@ class CompletionRecord(Value):
     outside: what was done for no step, if anything.
     files: all changed files.
     unchecked: those that were changed after the last check that passed, or without one.
-    moves: of HEAD, by calls.
     """
 
     plans: tuple[PlanRecord, ...] = ()
     outside: RecordedStep | None = None
     files: tuple[ChangedFile, ...] = ()
     unchecked: tuple[str, ...] = ()
-    moves: tuple[HeadMove, ...] = ()
 
     @property
     def has_evidence(self) -> bool:
@@ -294,7 +283,7 @@ class _Builder:
         check = piece.check
         outcome: Literal["passed", "failed", "unproven", ""] = ""
         if check is not None:
-            outcome = "passed" if check.passed else "failed" if check.failed else "unproven"
+            outcome = "passed" if check.passed else "failed" if check.failed and check.started else "unproven"
         index = bisect_left(self._changes, (at,))
         before = self._changes[index - 1] if index else None
         after, by = (self.path(before[1]), self.done[before[0]].summary) if before else ("", "")
@@ -335,10 +324,9 @@ def completion_record(view: SessionView, root: str = "") -> CompletionRecord:
         for plan in made.plans
     )  # fmt: skip
     outside = made.step("", "completed", made.outside) if made.outside else None
-    moves = tuple(HeadMove(*p.heads, p.time, p.seconds) for p in made.done if len(p.heads) == 2)
     return CompletionRecord(
         plans, outside if outside and (outside.files or outside.evidence) else None,
-        made.files(range(len(made.done))), made.unchecked, moves,
+        made.files(range(len(made.done))), made.unchecked,
     )  # fmt: skip
 
 

@@ -39,7 +39,14 @@ from agent_cli.kernel.events import (
     Warned,
     events_by_tag,
 )
-from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage, is_synthetic, user_text
+from agent_cli.kernel.messages import (
+    AssistantMessage,
+    ToolMessage,
+    UserMessage,
+    is_synthetic,
+    undone_files,
+    user_text,
+)
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.records import Header, Mended
 from agent_cli.kernel.session.view_entries import (
@@ -57,7 +64,7 @@ from agent_cli.kernel.session.view_entries import (
 from agent_cli.kernel.window import compacted_line, uncompacted_line
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, from_json
-from agent_tools.results import CommandOutput, Note
+from agent_tools.results import CommandOutput, Diff, Note
 from agent_tools.text import shorten
 
 with lazy_imports():
@@ -348,6 +355,8 @@ class SessionView(SessionEntries):
         self._add(view)
         if isinstance(message, UserMessage):
             self._add_user_message(view, self.turn)
+            if undone := undone_files(message.text):
+                self.work.append(WorkDone(self.turn_number, "Undo", time, tuple(Diff(name, "") for name in undone)))
         else:
             self._add_answer(view, message, self.turn)
         view.effort, view.round = self.effort, self.turn.round if self.turn is not None else 0

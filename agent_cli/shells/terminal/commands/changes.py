@@ -28,7 +28,7 @@ from agent_cli.git.commit import (
     with_trailers,
 )
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.kernel.messages import is_user_message, user_text
+from agent_cli.kernel.messages import is_user_message, undo_message, user_text
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.environment import git_would_start
@@ -220,8 +220,7 @@ def _undo_turns(
     if names:
         ctx.proposal = ""  # it was about what is gone
     if names and not quiet:
-        listed = ", ".join(names[:_MAX_LISTED])
-        ctx.agent.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
+        ctx.agent.inbox.append(undo_message(names[:_MAX_LISTED]))
     return True
 
 
