@@ -309,7 +309,8 @@ class SessionView(SessionEntries):
 
     def _add_work(self, call: CallView | None, event: ToolFinished, time: str) -> None:
         """Add what a call did to the work, if anything."""
-        display, check, ran = event.display, event.check, ("", None, 0.0)
+        display, check = event.display, event.check
+        ran: tuple[str, int | None, float] = ("", None, 0.0)
         if isinstance(display, CommandOutput):
             ran = (display.command, display.exit_code, display.seconds)
         elif check is not None:
