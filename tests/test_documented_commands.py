@@ -34,6 +34,7 @@ NOT_RUN = {
     r"agent plugin (marketplace|update|remove|add hookify)": "it fetches a repository, and tests/knowledge has one",
     r"agent (-p )?-r @|agent sessions import gemini": "tests/takeover has sessions of other programs",
     r"git -C \.\./shop apply": "it applies the patch of the example above it",
+    r"git notes --ref=agent": "it needs a remote, and tests/git has one",
     r"cat tasks.jsonl": "it shows the file of the example",
 }
 # Commands that end with another code here, and why.
@@ -44,6 +45,9 @@ ENDS_WITH = {
     "agent undo --force": (2, "nobody can answer"),
     "agent undo --redo": (2, "nobody can answer"),
     "agent undo": (2, "nobody can answer"),
+    "agent record note HEAD~1": (2, "nobody can answer"),
+    "agent record note": (2, "the session made no commit"),
+    "agent why slug.py:2": (1, "the commit has no note"),
     "agent sessions rm 54ecdad3": (2, "nobody can answer"),
     "agent plugin add ./my-plugin": (2, "nobody can answer"),
     "agent permissions check 'git push'": (None, "the decision is the exit code"),
@@ -137,7 +141,7 @@ def prepare(text: str, folder: Path, work: Path, env: dict[str, str]) -> None:
     """Make the sessions and profiles that the commands name."""
     (folder / "home/.agentrc").write_text('[profiles.work]\neffort = "low"\n')
     ids = [name for name in SESSIONS if name in text]
-    if not ids and re.search(r"agent (-c\b|show|undo|-w parser)", text):
+    if not ids and re.search(r"agent (-c\b|show|undo|record|-w parser)", text):
         ids = ["54ecdad3"]
     for start in ids:
         identity = f"{start}{'0' * 8}"[:8] + "-0000-4000-8000-000000000000"

@@ -33,8 +33,8 @@ MAY_IMPORT: dict[str, str] = {
     "telemetry": "kernel config kernel.session",
     "stage": "kernel config policy kernel.engine kernel.session",
     "takeover": "kernel kernel.session",
-    "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo kernel.engine "
-    "hooks knowledge mcp telemetry ide stage",
+    "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
+    "kernel.engine hooks knowledge mcp telemetry ide stage",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
     "telemetry kernel.runtime",
     "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",

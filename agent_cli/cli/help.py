@@ -18,7 +18,7 @@ _MIN_TWO_COLUMN_WIDTH = 60
 _COLUMN_WIDTH = 28
 # Commands by group, in the order of the help. A command without a group is added to the last one.
 GROUPS = {
-    "Session commands": ("sessions", "show", "resume", "undo", "why"),
+    "Session commands": ("sessions", "show", "record", "resume", "undo", "why"),
     "Approval commands": ("pending", "approve", "reject", "answer"),
     "Setup commands": (
         "doctor", "models", "trust", "permissions", "mcp", "hooks", "plugin", "memory", "tools", "import",

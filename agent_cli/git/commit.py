@@ -22,7 +22,7 @@ from agent_cli.undo.undo import UndoManager
 from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_cli.kernel.engine.types import ModelHandle
@@ -38,6 +38,7 @@ class CommitArguments(Value):
     message: given with -m.
     paths: files that were named.
     instructions: for the message.
+    note: write the completion record as a git note of the commit.
     """
 
     everything: bool = False
@@ -45,6 +46,7 @@ class CommitArguments(Value):
     message: str = ""
     paths: tuple[str, ...] = ()
     instructions: str = ""
+    note: bool = False
 
 
 def _unquote(message: str) -> str:
@@ -59,7 +61,7 @@ def _unquote(message: str) -> str:
 
 
 def parse_arguments(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitArguments:
-    """Parse `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]`.
+    """Parse `[--all] [--no-verify] [--note] [-m MESSAGE] [PATH...] [WORDS]`.
 
     A word counts as a path if there is a change at or below it, if it exists and looks like a path (contains a dot or a
     slash), or if all words are paths.
@@ -68,7 +70,7 @@ def parse_arguments(words: str, changes: Sequence[FileStatus], top: Path, cwd: P
     if " -m " in f" {rest} ":
         rest, _, message = f" {rest} ".partition(" -m ")
     listed = rest.split()
-    flags = {w for w in listed if w in ("--all", "-a", "--no-verify", "-n")}
+    flags = {w for w in listed if w in ("--all", "-a", "--no-verify", "-n", "--note")}
     text = [w for w in listed if w not in flags and w != "--"]
     found = {word: path for word in text if (path := _path(word, changes, top, cwd)) is not None}
     if set(text) != set(found):
@@ -79,6 +81,7 @@ def parse_arguments(words: str, changes: Sequence[FileStatus], top: Path, cwd: P
         _unquote(message.strip()),
         tuple(dict.fromkeys(found.values())),
         " ".join(w for w in text if w not in found),
+        "--note" in flags,
     )
 
 
@@ -164,6 +167,15 @@ def session_changes(work: UndoManager) -> SessionChanges:
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
         return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
+
+
+# A commit by the user, as `commit_message` names it.
+NAMED_COMMIT = re.compile(r"<commit>\nThe user committed .* as ([0-9a-f]{7,40}): ")
+
+
+def commit_message(files: str, name: str, subject: str) -> str:
+    """Return what the model is told of a commit by the user: "committed FILES as NAME: SUBJECT"."""
+    return f"committed {files} as {name}: {one_line(subject)}"
 
 
 _MAX_CHANGES_CHARS = 60_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from agent_cli.kernel.messages import Message
-from agent_cli.kernel.results import Diagnostics, Failure, Spent, Usage
+from agent_cli.kernel.results import Check, Diagnostics, Failure, Spent, Usage
 from agent_tools.base import Effect, ToolResult
 from agent_tools.record import Value
-from agent_tools.results import Display, TodoItem
+from agent_tools.results import Diff, Display, TodoItem
 from agent_tools.shell.state import ShellSnapshot
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
@@ -225,6 +225,9 @@ class ToolFinished(Value, tag="ToolFinished"):
 
     seen: files that this call read or changed, path to fingerprint.
     shell: working directory and variables of later commands, if this call changed them.
+    check: the check of the work that it ran, or that ended.
+    changed: files that a command, or another program's tool, changed, without their patches.
+    heads: the commits that were checked out before and after it, if it changed that.
     """
 
     call_id: str
@@ -234,6 +237,9 @@ class ToolFinished(Value, tag="ToolFinished"):
     display: Display | None = None
     seen: dict[str, str] = {}  # noqa: RUF012 - never changed
     shell: ShellSnapshot | None = None
+    check: Check | None = None
+    changed: tuple[Diff, ...] = ()
+    heads: tuple[str, ...] = ()
 
 
 class FilesSeen(Value, tag="FilesSeen"):
@@ -373,6 +379,7 @@ class HookFinished(Value, tag="HookRan"):
     outcome: "blocked" if it refused; "cancelled" if it was killed.
     note: its error, or the reason for its refusal.
     stdout, stderr: the beginning of its output.
+    check: the check of the work that it was: the command of `after_turn`.
     """
 
     event: str
@@ -386,6 +393,7 @@ class HookFinished(Value, tag="HookRan"):
     note: str = ""
     stdout: str = ""
     stderr: str = ""
+    check: Check | None = None
 
     @property
     def failed(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 
 from agent_tools.record import Value
 from agent_tools.results import Media, MediaKind
+from agent_tools.text import shorten
 
 # Asks the model for the rest of an answer: what follows belongs to the same text.
 CONTINUE_CUT = (
@@ -124,6 +125,19 @@ SYNTHETIC_PREFIXES = (
     "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
     "[diagnostics: ", "(A message was lost here",
 )  # fmt: skip
+
+
+_UNDONE = "<undo>\nThe user undid your changes to: "
+
+
+def undo_message(names: Sequence[str]) -> str:
+    """Return what the model is told of an undo by the user."""
+    return f"{_UNDONE}{shorten(', '.join(names), 2_000)}\n</undo>"
+
+
+def undone_files(text: str) -> list[str]:
+    """Return the files that an undo restored, as far as its message names them; [] for another message."""
+    return text.removeprefix(_UNDONE).partition("\n")[0].split(", ") if text.startswith(_UNDONE) else []
 
 
 # The user's comment on a suspended plan is sent together with the plan.

@@ -10,6 +10,7 @@ import re
 from typing import Any, Literal
 
 from agent_cli.kernel.messages import Message
+from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
 Cap = Literal["rounds", "duration", "tool_calls", "cost", "failures", "denials", "repetition", "output"]
@@ -252,6 +253,17 @@ _NO_TESTS_CODE = 5
 _TEST_RUNNERS = frozenset(("pytest", "unittest"))
 
 
+# Files that no check depends on: after a change of the changelog, a passed test run still counts.
+_DOCUMENTS = r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?"
+# Parts of a command that do not change what it checks.
+_IDLE_WORDS = lazy_pattern(r"2>&1|\|\s*(?:tail|head|cat|grep)\b.*|(?:^|(?<=\s))(?:python[\d.]* -m |-[qvx]+(?=\s|$))")
+
+
+def is_checked(path: str) -> bool:
+    """Return True if a check may depend on a file."""
+    return not re.fullmatch(_DOCUMENTS, path.rpartition("/")[2])
+
+
 class Check(Value, tag="Check"):
     """A command that checks the work.
 
@@ -285,6 +297,16 @@ class Check(Value, tag="Check"):
             return "did not finish"
         empty = self.exit_code == _NO_TESTS_CODE and {*self.programs} & _TEST_RUNNERS
         return f"exit {self.exit_code}: no tests were found" if empty else f"exit {self.exit_code}"
+
+    def covers(self, other: Check) -> bool:
+        """Return True if it checks the same as another or more, with fewer words."""
+        words, others = (_IDLE_WORDS.sub(" ", each.command).split() for each in (self, other))
+        paths = [word.partition("::")[0] for word in others]
+
+        def within(word: str) -> bool:
+            return word in others or any(p == word or p.startswith(f"{word.rstrip('/')}/") for p in paths)
+
+        return all(map(within, words))
 
     def __str__(self) -> str:
         if self.passed:

@@ -66,6 +66,8 @@ _PLAIN = {
     "checkout": "defaultremote guess workers",
     "stash": "showstat",
     "http": "postbuffer",
+    "notes": "displayref mergestrategy rewritemode rewriteref",
+    "agent": "notes",
 }
 _HARMLESS = frozenset([f"{section}.{name}" for section, names in _PLAIN.items() for name in names.split()])
 # Keys of three components, with any subsection.
@@ -76,6 +78,7 @@ _NAMED = {
     "submodule": "url active branch shallow fetchrecursesubmodules ignore",
     "lfs": "access locksverify",
     "maintenance": "enabled schedule",
+    "notes": "mergestrategy",
 }
 _THREE_PART_KEYS = frozenset([f"{section}..{name}" for section, names in _NAMED.items() for name in names.split()])
 _COLOURS = r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"

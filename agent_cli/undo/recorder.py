@@ -23,9 +23,11 @@ from agent_cli.undo.manifest import After, Before, RecordedTurn
 from agent_cli.undo.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
 from agent_cli.undo.store import Store, StoreConfig
 from agent_tools.base import Effect
+from agent_tools.edit.diff import unified
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Diff
 from agent_tools.text import counted, shorten, utc_stamp
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ with lazy_imports():  # an edit needs none of what knows commands
 _MAX_NAMED = 200
 _WALK_SECONDS = 0.3
 _FILE_DANGERS = ("delete", "tree", "overwrite", "attributes")
+# Files of a command's changes that are named, and of which the lines are counted if there are no more.
+_MAX_CHANGED, _MAX_COUNTED, _MAX_COUNTED_BYTES = 100, 30, 1_000_000
 _ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", "unpush": "pushes"}
 
 
@@ -198,6 +202,7 @@ class Recorder:
         self._recorded_number = -1
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
+        self._changed: dict[str, list[tuple[Snapshot, Snapshot]]] = {}
         self._warned: set[str] = set()
         self._folders = True
         self._first = True
@@ -265,10 +270,34 @@ class Recorder:
                 shots = store.shots(before.named, whole=whole)
                 store.pin(before.shots, shots)
                 shots = tuple(_truncate_skipped(s) for s in shots)
+                if whole:
+                    old = {shot.base: shot for shot in before.shots}
+                    self._changed = {call: [(old[s.base], s) for s in shots if s.base in old and old[s.base] != s]}
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
             return self._warn_skipped(shots)
         except (StoreError, OSError) as error:
             return self._once(f"What {before.tool} changed may not be undone completely: {error}.")
+
+    def changed(self, call: str) -> list[Diff]:
+        """Return the files that differ in the folders since before a command; of many only the names, to a limit."""
+        pairs = self._changed.pop(call, [])
+        try:
+            trees = self.store.git.differences((old.tree, new.tree) for old, new in pairs) if pairs else {}
+            rows = [(old.base, row) for old, new in pairs for row in trees.get((old.tree, new.tree), ())]
+            oids = {oid for _, row in rows for oid in row[3:] if oid.strip("0")}
+            texts = self.store.git.blobs(oids) if 0 < len(rows) <= _MAX_COUNTED else {}
+        except StoreError:
+            return []
+        found = {}
+        for base, (path, mode, mode2, oid, oid2) in rows[:_MAX_CHANGED]:
+            old, new = (texts.get(each, b"") for each in (oid, oid2))
+            plain = len(old) + len(new) <= _MAX_COUNTED_BYTES and b"\0" not in old + new
+            lines = unified(old.decode("utf-8", "replace"), new.decode("utf-8", "replace"))[1:] if plain else (0, 0)
+            created, deleted = mode == "000000", mode2 == "000000"
+            # A file that the command names is in two snapshots.
+            full = os.path.join(base, path)
+            found[full] = Diff(full, "", *lines, created=created, deleted=deleted)
+        return list(found.values())
 
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
         """Return facts for an approval question: whether an undo can restore what a command destroys."""

@@ -319,3 +319,22 @@ def test_the_message_is_made_from_what_was_asked_for_since_the_last_commit(repo:
     material = asked("an old one", "<commit>\nThe user committed a.txt\n</commit>", first, *more)
     assert "an old one" not in material and first in material and more[-1] in material
     assert "request 6." not in material and material.count("---") == 7
+
+
+def test_a_commit_with_a_note_shows_it_first_and_asks_once(repo: Path) -> None:
+    said = talk(repo, "work", "/commit --note -m one", "y", "y", "more", "/exit")
+    assert "in refs/notes/agent. It is not pushed." in said and "Noted in refs/notes/agent." in said
+    assert said.index("agent ") < said.index("Write this note, and others")
+    text = git(repo, "notes", "--ref=agent", "show", "HEAD")
+    assert all(line in said for line in text.splitlines()) and '"asked":"work"' in text
+    (repo / "new.txt").unlink()
+    again = talk(repo, "work", "/commit --note -m two", "y", "/exit")
+    assert "Noted in refs/notes/agent." in again and "Write this note" not in again
+    no = talk(repo, "work", "/commit -m three --note", "/exit")
+    assert "Noted" not in no, "the message is everything after -m"
+
+
+def test_a_note_that_is_declined_is_not_written(repo: Path) -> None:
+    said = talk(repo, "work", "/commit --note -m one", "y", "n", "/exit")
+    assert "No note was written." in said and log(repo)[0] == "one"
+    assert "refs/notes" not in git(repo, "for-each-ref")

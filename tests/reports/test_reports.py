@@ -11,7 +11,8 @@ import pytest
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script
 
-FAILING = "python3 -m unittest nothing_of_this_name"
+TESTS = "python3 -m unittest"
+FAILING = f"{TESTS} nothing_of_this_name"
 
 
 def replies() -> list[dict[str, object]]:
@@ -49,6 +50,52 @@ def test_every_report_of_a_run(work: Path) -> None:
     assert summary.startswith("before\n## ✅ agent\n") and "| `b.txt` | +1 −0 |" in summary
     outputs = (out / "outputs").read_text()
     assert "conclusion<<END-" in outputs and "\nIt fails.\n::error::no\nEND-" in outputs
+
+
+def test_reports_have_the_steps_of_the_plan_with_their_evidence(work: Path) -> None:
+    def todo(*states: str) -> dict[str, object]:
+        return call("TodoWrite", todos=[{"content": f"step {n}", "status": s} for n, s in enumerate(states, 1)])
+
+    (work / "test_a.py").write_text("import unittest\nclass T(unittest.TestCase):\n  def test_x(self): pass\n")
+    steps = [
+        {"calls": [todo("in_progress", "pending", "pending")]},
+        {"calls": [call("Write", file_path="hunter2hunter2.py", content="x\n"), *bash(f"{TESTS} test_a")["calls"]]},
+        {"calls": [todo("completed", "in_progress", "pending")]},
+        {"calls": [call("Write", file_path="README.md", content="x\n"), *bash(FAILING)["calls"]]},
+        {"calls": [todo("completed", "completed", "in_progress")]},
+        bash("echo x > c.py; echo pytest"),
+        {"calls": [todo("completed", "completed", "completed")]},
+        *[{"text": "Two are done; the test of the second failed."}] * 3,
+    ]
+    model, out = script(work.parent / "s.toml", steps), work.parent
+    args = [
+        word for name in ("junit", "json", "annotations", "summary") for word in ("--report", f"{name}:{out / name}")
+    ]
+    flags = ["--permission-mode", "bypassPermissions", *args]
+    done = agent(["-p", "--trust", "--model", model, *flags, "go"], work, {"MY_API_KEY": "hunter2hunter2"})
+    assert done.returncode == 0, done.stderr
+    record = json.loads((out / "json").read_text())["record"]
+    found = [(step["text"], step["status"], step["verdict"]) for step in record["plans"][0]["steps"]]
+    assert found == [
+        ("step 1", "completed", "stale"), ("step 2", "completed", "failed"), ("step 3", "completed", "unchecked"),
+    ]  # fmt: skip
+    (first, second, third) = record["plans"][0]["steps"]
+    assert first["evidence"][0]["after"] == "[redacted].py" and first["evidence"][0]["stale"] == "c.py"
+    assert (second["evidence"][0]["command"], second["evidence"][0]["code"]) == (FAILING, 1)
+    # `echo pytest` is no test.
+    assert [(e["check"], e["outcome"]) for e in third["evidence"]] == []
+    assert third["files"] == [{"path": "c.py", "added": 1, "removed": 0, "created": True, "deleted": False}]
+    assert record["unchecked"] == ["c.py"]
+    suite = ElementTree.fromstring((out / "junit").read_text()).find("testsuite[@name='agent.plan']")
+    assert suite is not None and [[child.tag for child in case] for case in suite] == [
+        ["skipped"],
+        ["failure"],
+        ["skipped"],
+    ]
+    assert "::notice title=Not checked after the last change::c.py" in (out / "annotations").read_text()
+    summary = (out / "summary").read_text()
+    assert "### Plan\n" in summary and "| completed | step 3 | changed and not checked |" in summary
+    assert "hunter2" not in "".join((out / name).read_text() for name in ("junit", "json", "annotations", "summary"))
 
 
 @pytest.mark.parametrize("spec", ["annotations", "annotations:-"])

@@ -294,3 +294,29 @@ def test_a_task_without_a_project_is_refused_if_there_are_several(work: Path) ->
 )
 def test_the_stage_says_what_waits_as_soon_as_it_is_listed(items: list[dict[str, Any]], stage: str) -> None:
     assert awaited_stage(items) == stage
+
+
+def test_the_record_has_the_steps_of_the_plan_with_their_evidence(server: Served) -> None:
+    def todo(*states: str) -> dict[str, object]:
+        return call("TodoWrite", todos=[{"content": f"step {n}", "status": s} for n, s in enumerate(states, 1)])
+
+    check = "python3 -m unittest nothing_of_this_name"
+    session = server.begin(
+        "Do it",
+        write_script(
+            server.work, {"calls": [todo("in_progress", "pending")]},
+            {"calls": [call("Write", file_path="n.py", content="x"), call("Bash", command=check)]},
+            {"calls": [todo("completed", "in_progress")]}, *[{"text": "I am blocked by you; the test failed."}] * 3,
+        ),
+        mode="acceptEdits",
+    )  # fmt: skip
+    server.until(session, "waiting")
+    server.decide(session, "approve")
+    server.until(session, "done")
+    record = server.get(f"/v1/sessions/{session}/record")
+    first, second = record["plans"][0]["steps"]
+    assert (first["status"], first["verdict"], second["status"]) == ("completed", "failed", "in_progress")
+    (ran,) = first["evidence"]
+    assert (ran["command"], ran["outcome"], ran["code"], ran["after"], ran["stale"]) == (check, "failed", 1, "n.py", "")
+    assert record["summary"].startswith("1 of 2 steps, 1 with a failing check")
+    assert server.request("GET", "/v1/sessions/00000000-0000-4000-8000-000000000000/record").status == 404

@@ -391,3 +391,22 @@ def test_no_view_is_wider_than_the_window(
             expect(page.locator("dialog")).to_be_visible()
             fits(command)
             page.keyboard.press("Escape")
+
+
+def test_the_record_shows_each_step_with_its_evidence(browser: Browser, served: Served) -> None:
+    done = [{**STEPS[0]}, {**STEPS[1], "status": "completed"}]
+    replies = [
+        {"calls": [call("TodoWrite", todos=STEPS)]}, {"calls": [call("Write", file_path="n.py", content="x")]},
+        {"calls": [call("TodoWrite", todos=done)]}, {"text": "Done."},
+    ]  # fmt: skip
+    session = served.start(replies, "Change it", state="done", mode="acceptEdits")
+    with reading(browser, served, DESK) as reader:
+        page = reader.page
+        page.goto(served.link(session))
+        page.locator(".plan summary, .plan-strip summary, details:has(.plan-count) > summary").first.click()
+        page.get_by_role("button", name="Evidence").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("2 of 2 steps")
+        expect(dialog.locator(".recorded")).to_have_count(2)
+        expect(dialog).to_contain_text("not checked after the last change: n.py")
+        assert reader.axe() == []

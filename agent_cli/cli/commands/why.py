@@ -8,12 +8,15 @@ from typing import Annotated
 import typer
 
 from agent_cli import Config, UsageError, find_environment, read_settings
+from agent_cli.cli.commands.record import open_notes
 from agent_cli.cli.help import examples
 from agent_cli.console import echo
+from agent_cli.git.notes import CommitNote, lines_about
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import blame_line
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, escape_controls, parse_number
 
 app = typer.Typer(add_completion=False)
@@ -40,10 +43,32 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
     echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
     if found is None:
-        echo("No stored session wrote this line.")
-        return 1
+        return _from_notes(os.path.relpath(path, run_env.root), int(number))
     turn, change = found.turn, found.change
     echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
     echo(f"  with: {escape_controls(change.summary)}")
     echo(f"  asked: {escape_controls(turn.text)}")
+    return 0
+
+
+def _from_notes(path: str, number: int) -> int:
+    """Show what the note of the line's commit says: what was asked, the step, and its evidence."""
+    try:
+        notes = open_notes()
+        blamed = notes.blame(path, number)
+        note = notes.read(blamed.commit) if blamed is not None and blamed.commit else CommitNote()
+    except UsageError as error:
+        echo(f"No stored session wrote this line. {escape_controls(str(error))}")
+        return 1
+    if blamed is None or not blamed.commit:
+        echo("No stored session wrote this line.")
+        return 1
+    lines = lines_about(note, blamed.path)
+    echo(f"  commit {blamed.commit[:10]} of {blamed.author}, {blamed.time}: {blamed.subject}")
+    if not lines:
+        echo("No stored session wrote this line, and its commit has no note of one.")
+        return 1
+    echo("  its note, as somebody wrote it:")
+    for line in lines:
+        echo(f"    {escape_lookalikes(line)}")
     return 0

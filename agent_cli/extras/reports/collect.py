@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from agent_cli import CallView, Event, SessionView
 from agent_cli.extras.reports.findings import ReviewFinding, read_findings
-from agent_cli.kernel.engine.checks import evaluate_check
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.results import Check
+from agent_cli.kernel.session.completion_record import completion_record, record_json
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput
 from agent_tools.text import shorten
@@ -47,6 +47,7 @@ class RunRecord(Value):
     outside: findings on lines that are not in the diff.
     notes: further lines for the reader.
     root: the project's folder.
+    completion: the completion record, as JSON data.
     review: the run was a review.
     """
 
@@ -60,6 +61,7 @@ class RunRecord(Value):
     outside: tuple[ReviewFinding, ...] = ()
     notes: tuple[str, ...] = ()
     root: str = ""
+    completion: dict[str, Any] = {}  # noqa: RUF012 - never changed
     review: bool = False
 
 
@@ -80,27 +82,23 @@ class RunCollector:
         calls = [call for call in self._view.all_calls() if call.requested]
         checks: dict[str, Check] = {}
         outputs: dict[str, str] = {}
-        files: dict[str, tuple[int, int]] = {}
         for call in calls:
-            shown = call.finished.display if call.finished is not None else None
-            if isinstance(shown, CommandOutput):
-                if check := evaluate_check(shown.command, shown.exit_code, shown.pipe):
-                    command = self._redact(check.command)
-                    checks[command], outputs[command] = check.replace(command=command), self._output(shown)
-            elif call.started and call.ran == "done":
-                for diff in call.diffs:
-                    added, removed = files.get(diff.path, (0, 0))
-                    files[diff.path] = (added + diff.added, removed + diff.removed)
+            done = call.finished
+            if done is not None and done.check is not None and isinstance(done.display, CommandOutput):
+                command = self._redact(done.check.command)
+                checks[command], outputs[command] = done.check.replace(command=command), self._output(done.display)
+        completion = self._clean(record_json(completion_record(self._view, self._root)))
         warnings = [self._redact(note.text) for note in self._view.notes("warning")]
         return RunRecord(
             result=clean,
             steps=tuple(map(self._step, calls)),
             checks=tuple(checks.values()),
             outputs=outputs,
-            files=files,
+            files={file["path"]: (file["added"], file["removed"]) for file in completion["files"]},
             warnings=tuple(dict.fromkeys(warnings)),
             findings=tuple(read_findings(clean.get("structured_output"))),
             root=self._root,
+            completion=completion,
         )
 
     def _step(self, call: CallView) -> RunStep:

@@ -47,8 +47,8 @@ def _block(name: str, value: str) -> str:
 
 
 def json_report(record: RunRecord) -> str:
-    """Return the object of `--output-format json`, without secrets."""
-    return json.dumps(record.result, indent=2) + "\n"
+    """Return the object of `--output-format json`, without secrets, and the completion record."""
+    return json.dumps({**record.result, "record": record.completion}, indent=2) + "\n"
 
 
 REPORTS: dict[str, Callable[[RunRecord], str]] = {

@@ -4,8 +4,8 @@
 - `codequality`: the findings as GitLab's Code Quality artifact, which a merge request shows.
 - `annotations`: GitHub's workflow commands, which mark lines of files in a pull request; also how a run failed, which
   checks failed, and what was denied.
-- `junit`: the run, its checks and its steps as test cases. The last result of a check counts. A failed step is not a
-  failed test, since a model tries things and corrects them.
+- `junit`: the run, its checks, its plan and its calls as test cases. The last result of a check counts. A failed call
+  is not a failed test, since a model tries things and corrects them.
 - `agent review --comments`: the findings in the format of GitHub's API for a review of a pull request.
 """
 
@@ -44,6 +44,10 @@ def junit_report(record: RunRecord) -> str:
             _add_text(case, "failure", record.outputs.get(check.command, ""), message=str(check))
         elif not check.passed:
             Xml.SubElement(case, "skipped", message=_valid(str(check)))
+    for number, plan in enumerate(record.completion.get("plans", ()), 1):
+        suite = _suite(suites, f"agent.plan{number}" if number > 1 else "agent.plan")
+        for step in plan["steps"]:
+            _plan_step(suite, step)
     if record.review:
         _findings(_suite(suites, "agent.review"), record)
     steps = _suite(suites, "agent.steps")
@@ -55,6 +59,17 @@ def junit_report(record: RunRecord) -> str:
         suite.set("errors", "0")
     Xml.indent(suites)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suites, encoding="unicode") + "\n"
+
+
+def _plan_step(suite: Xml.Element, step: dict[str, Any]) -> None:
+    """Add a step of the plan: passed only if a check passed after its last change, or if it changed nothing."""
+    case = _case(suite, "agent.plan", step["text"])
+    if step["verdict"] == "failed":
+        ran = [f"{e['command']}: exit {e['code']}" for e in step["evidence"] if e["outcome"] == "failed"]
+        _add_text(case, "failure", "\n".join(ran), message=step["verdict_text"])
+    elif step["status"] != "completed" or step["verdict"] not in ("passed", "none"):
+        why = step["verdict_text"] if step["status"] == "completed" else step["status"].replace("_", " ")
+        Xml.SubElement(case, "skipped", message=_valid(why))
 
 
 def _findings(suite: Xml.Element, record: RunRecord) -> None:
@@ -113,6 +128,8 @@ def _commands(record: RunRecord) -> Iterator[str]:
     for check in record.checks:
         if check.failed:
             yield _command("error", str(check), title="A check failed")
+    if record.completion.get("plans") and (files := record.completion["unchecked"]):
+        yield _command("notice", ", ".join(files), title="Not checked after the last change")
     for denial in record.result.get("permission_denials") or ():
         yield _command("warning", first_line(denial["reason"]), title=f"Denied: {denial['tool_name']}")
     outcome = record.result.get("outcome", "done")

@@ -29,9 +29,10 @@ def summary_report(record: RunRecord) -> str:
             for check in record.checks
         )
         parts += ["### Checks", "\n".join(("| | |", "|---|---|", *rows))]
+    parts += _plans(record)
     if record.files:
         rows = (f"| {_code(short_path(path, record.root))} | +{a} −{r} |" for path, (a, r) in record.files.items())
-        parts += ["### Files changed with the file tools", "\n".join(("| file | lines |", "|---|---|", *rows))]
+        parts += ["### Changed files", "\n".join(("| file | lines |", "|---|---|", *rows))]
     if denials := result.get("permission_denials"):
         rows = (f"- **{_cell(d['tool_name'])}**: {_cell(first_line(d['reason']))}" for d in denials)
         parts += ["### Denied", "\n".join(rows)]
@@ -41,6 +42,21 @@ def summary_report(record: RunRecord) -> str:
         parts.append("\n".join(_steps(record)))
     parts.append(f"Session `{result.get('session_id', '')}`; models: {_models(record) or 'none'}")
     return "\n\n".join(parts) + "\n"
+
+
+def _plans(record: RunRecord) -> Iterator[str]:
+    """Yield the plans: each step with its state and its evidence."""
+    for plan in record.completion.get("plans", ()):
+        by = _cell(f", approved by {plan['approved']}") if plan["approved"] else ""
+        yield f"### Plan{by}"
+        rows = []
+        for step in plan["steps"]:
+            proof = (f"{_code(e['command'])} {_code(str(e['outcome']))}" for e in step["evidence"] if e["check"])
+            shown = "; ".join(filter(None, (step["verdict_text"], *proof)))
+            rows.append(f"| {step['status'].replace('_', ' ')} | {_cell(step['text'])} | {shown} |")
+        yield "\n".join(("| | step | evidence |", "|---|---|---|", *rows))
+    if record.completion.get("plans") and (files := record.completion["unchecked"]):
+        yield f"**Not checked after the last change:** {', '.join(map(_code, files))}"
 
 
 def _review(record: RunRecord) -> Iterator[str]:

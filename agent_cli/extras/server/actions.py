@@ -34,7 +34,7 @@ from agent_cli.extras.server.schemas import (
 )
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
 from agent_cli.extras.server.uploads import check_uploads, claim_uploads
-from agent_cli.kernel.messages import new_uuid
+from agent_cli.kernel.messages import new_uuid, undo_message
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
 from agent_cli.kernel.runtime.user_decision import take_decision
@@ -426,8 +426,7 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
         store_entry(hub, task, new_entry("rewind", user, data={"messages": messages}))
         hub.pool.wake(task)
     elif names:
-        note = f"<undo>\nThe user undid your changes to: {shorten(', '.join(names), 2_000)}\n</undo>"
-        store_entry(hub, task, new_entry("note", user, note))
+        store_entry(hub, task, new_entry("note", user, undo_message(names)))
     with suppress(KeyError):
         hub.notify_changed(session_id)
     return made

@@ -152,6 +152,8 @@ ROUTES: tuple[ApiRoute, ...] = (
              schemas.PendingItems, errors=(404,)),
     ApiRoute("GET", _SESSION + "/diff", "read", "What the session changed.", queries.get_diff, schemas.SessionDiff,
              errors=(404, 409)),
+    ApiRoute("GET", _SESSION + "/record", "read", "The steps of its plans, each with its evidence.",
+             queries.get_record, schemas.SessionRecord, errors=(404,)),
     ApiRoute("GET", _SESSION + "/undo", "read", "The turns that can be undone.", queries.list_undo_points,
              schemas.UndoPoints, errors=(404, 409)),
     ApiRoute("GET", _SESSION + "/export", "read", "The session as a document.", queries.export_session,

@@ -29,6 +29,7 @@ PAGE_COMMANDS = (
         "plan", "plan mode: nothing is changed until you approve a plan", "[off]", values=lambda: (("off", "leave it"),)
     ),
     CommandEntry("todos", "show the plan", aliases=("todo",)),
+    CommandEntry("record", "show the steps of the plan, each with what checked it"),
     CommandEntry("diff", "show the changes of the session", aliases=("changes",)),
     CommandEntry("commit", "commit, push, and open a pull request"),
     CommandEntry("undo", "undo turns, after a preview", aliases=("rewind", "checkpoint", "restore")),

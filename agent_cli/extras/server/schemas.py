@@ -550,6 +550,60 @@ class SessionDiff(BaseModel):
     text: str
 
 
+class RecordedFile(BaseModel):
+    path: str
+    added: int
+    removed: int
+    created: bool
+    deleted: bool
+
+
+class EvidenceItem(BaseModel):
+    """A command that ran. Only a `check` has an outcome. after: the file changed last before it, by the call `by`.
+
+    stale: a file that was changed after it.
+    """
+
+    command: str
+    check: bool
+    outcome: Literal["passed", "failed", "unproven", ""]
+    code: int | None
+    seconds: float
+    turn: int
+    time: str
+    after: str
+    by: str
+    stale: str
+
+
+class RecordedStepItem(BaseModel):
+    text: str
+    status: Literal["pending", "in_progress", "completed", "cancelled", "dropped"]
+    verdict: Literal["passed", "stale", "failed", "unproven", "unchecked", "none"]
+    verdict_text: str
+    files: list[RecordedFile]
+    evidence: list[EvidenceItem]
+    turns: list[int]
+
+
+class PlanItem(BaseModel):
+    """A plan. approved: who approved it; empty for a todo list."""
+
+    turn: int
+    approved: str
+    steps: list[RecordedStepItem]
+
+
+class SessionRecord(BaseModel):
+    """The completion record. unchecked: files that were changed after the last check that passed."""
+
+    summary: str
+    plans: list[PlanItem]
+    outside: RecordedStepItem | None
+    files: list[RecordedFile]
+    unchecked: list[str]
+
+
 class CodingState(BaseModel):
     """The state of a request, as `POST /coding/start` answers it."""
 

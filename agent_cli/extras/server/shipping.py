@@ -23,7 +23,14 @@ from agent_cli.extras.server.managing import idle_log
 from agent_cli.extras.server.queries import checkpoints_of, session_environment, session_log, token_of
 from agent_cli.extras.server.schemas import EmptyBody, ShipBody
 from agent_cli.extras.server.tasks import new_entry
-from agent_cli.git.commit import CommitArguments, CommitChoice, choose_files, plain_message, session_changes
+from agent_cli.git.commit import (
+    CommitArguments,
+    CommitChoice,
+    choose_files,
+    commit_message,
+    plain_message,
+    session_changes,
+)
 from agent_cli.git.push import PushPlan, find_gh, open_pull_request, push, push_plan
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.runtime.environment import git_would_start
@@ -192,7 +199,7 @@ class Shipping:
         else:
             name, subject = self._repo.commit(take, message, hooks=True, cancel=CancelToken())
         files = shorten(", ".join(f"{c.path} (in part)" if c.path in parts else c.path for c in take), 1_000)
-        return f"Committed {name}: {subject}", f"committed {files} as {name}: {one_line(subject)}", ""
+        return f"Committed {name}: {subject}", commit_message(files, name, subject), ""
 
     def _push(self) -> Step:
         plan = push_plan(self._repo)

@@ -119,11 +119,15 @@ class Environment:
         if (head := git_head(self.root)) != self._head:
             self._head, self._news = head, True
 
-    def observe(self) -> None:
-        """Note the branch and commit after a call of the model, which is no news to it."""
-        self._head = git_head(self.root)
+    def observe(self) -> tuple[str, ...]:
+        """Note the branch and commit after a call of the model, which is no news to it.
+
+        Return the commits before and after it if they differ.
+        """
+        before, self._head = self._head[1], git_head(self.root)
         if not self._news:
             self.told = self.told.replace(branch=self._head[0], commit=self._head[1])
+        return (before, self._head[1]) if before != self._head[1] else ()
 
     def changes(
         self, model: str = "", mode: Mode | None = None, changed: Callable[[], Sequence[str]] = tuple

@@ -37,7 +37,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.fs import read_state
 from agent_tools.fs.workspace import is_within
 from agent_tools.lazy import lazy_imports
-from agent_tools.results import ResultSize
+from agent_tools.results import Diff, Diffs, ResultSize
 from agent_tools.shell.state import carried_state
 from agent_tools.text import size_of
 
@@ -72,11 +72,11 @@ def execute_call(
     folder = str(context.workspace.cwd)
     before = prefetched.signature if prefetched else turn.repeats.signature(item)
     interrupted = cancelled = False
-    held = turn.deps.state.held.get(call.id)
+    held, done = turn.deps.state.held.get(call.id), dict[str, Any]()
     hooked = turn.deps.hooks.wants("PostToolUse", item.tool.name)
     original = hook_points.original_text(turn, item) if hooked and held is None else None
     if held is None:
-        result, interrupted = yield from _outcome(turn, item, prefetched)
+        result, interrupted, done = yield from _outcome(turn, item, prefetched)
         if isinstance(result, Suspended):
             return "approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
     else:
@@ -107,7 +107,7 @@ def execute_call(
     moved = now if (now := carried_state(context)) != shell else None
     if moved is not None and turn.deps.hooks.wants("CwdChanged"):
         yield from hook_points.after_move(turn, folder)
-    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
+    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved, **done)
     if context.plan != plan:
         turn.plan_changed(plan)
         yield PlanChanged(context.plan)
@@ -119,8 +119,8 @@ def execute_call(
 
 def _outcome(
     turn: Turn, item: PreparedCall, prefetched: PrefetchedCall | ParallelSubagent | None
-) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
-    """Return the tool's result, and True if it was interrupted."""
+) -> Generator[Event, None, tuple[ToolResult | Suspended, bool, dict[str, Any]]]:
+    """Return the tool's result, True if it was interrupted, and what it did, as fields of `ToolFinished`."""
     call, context = item.call, turn.deps.context
     watched, environment = may_mutate(turn, item), turn.deps.environment
     if watched:
@@ -138,7 +138,7 @@ def _outcome(
         if item.tool.nested:
             nested = yield from prefetched.outcome() if prefetched else subagents.run_nested(turn, item)
             if isinstance(nested, Suspended):
-                return nested, False
+                return nested, False, {}
             result = nested
         else:
             outcome = prefetched.outcome() if prefetched else item.tool.run(item.args, context)
@@ -159,15 +159,19 @@ def _outcome(
         failure = yield from report_failure(turn.deps, f"the tool {call.name}", error)
         result = ToolResult(failure, is_error=True)
     result = fit_result(result, item.tool.result_size, context)
+    done: dict[str, Any] = {}
     if watched:
-        if environment is not None:
-            environment.observe()
+        if environment is not None and (heads := environment.observe()):
+            done["heads"] = heads
         yield from map(Warned, turn.deps.watch.after(call.id))
+        if not item.tool.nested and not isinstance(result.display, Diff | Diffs):
+            show = context.workspace.show
+            done["changed"] = tuple(d.replace(path=show(d.path)) for d in turn.deps.watch.changed(call.id))
     turn.budget.called(failed=result.is_error)
-    result = turn.checks.record_result(item, result)
+    result, done["check"] = turn.checks.record_result(item, result, done.get("changed", ()))
     if result.overrides:
         yield from apply_overrides(turn, result.overrides)
-    return result, interrupted
+    return result, interrupted, {name: value for name, value in done.items() if value}
 
 
 def fit_result(result: ToolResult, size: ResultSize, context: ToolContext) -> ToolResult:

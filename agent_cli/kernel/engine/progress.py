@@ -19,16 +19,14 @@ from typing import Any, Literal
 
 from agent_cli.kernel.engine.types import PreparedCall
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
-from agent_cli.kernel.results import Cap, Check, Limits, Spent
+from agent_cli.kernel.results import Cap, Check, Limits, Spent, is_checked
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.lazy import lazy_imports, lazy_pattern
-from agent_tools.results import CommandOutput, Note, TodoItem
+from agent_tools.lazy import lazy_imports
+from agent_tools.results import CommandOutput, Diff, Note, TodoItem
 
 with lazy_imports():
     from agent_cli.kernel.engine import checks  # parses command lines; only for turns that run commands
 
-# Files that no check depends on: after a change of the changelog, a passed test run still counts.
-_DOCUMENTS = r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?"
 _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
 
@@ -106,21 +104,6 @@ def names_obstacle(text: str) -> bool:
     return re.search(_STOPS, re.sub(_CODE, " ", text)) is not None
 
 
-# Parts of a command that do not change what it checks.
-_IDLE_WORDS = lazy_pattern(r"2>&1|\|\s*(?:tail|head|cat|grep)\b.*|(?:^|(?<=\s))(?:python[\d.]* -m |-[qvx]+(?=\s|$))")
-
-
-def _covers(check: Check, other: Check) -> bool:
-    """Return True if a check that passed makes another one obsolete: it checks the same or more, with fewer words."""
-    words, others = (_IDLE_WORDS.sub(" ", each.command).split() for each in (check, other))
-    paths = [word.partition("::")[0] for word in others]
-
-    def within(word: str) -> bool:
-        return word in others or any(p == word or p.startswith(f"{word.rstrip('/')}/") for p in paths)
-
-    return check.passed and all(map(within, words))
-
-
 def _replaces(check: Check, other: Check, *, changed: bool) -> bool:
     """Return True if nothing more needs to be said of an earlier check. changed: files were changed in between.
 
@@ -129,7 +112,7 @@ def _replaces(check: Check, other: Check, *, changed: bool) -> bool:
     if other.command == check.command:
         return True
     same = bool({*other.programs} & {*check.programs})
-    return same and (changed or other.passed or not check.decided or _covers(check, other))
+    return same and (changed or other.passed or not check.decided or (check.passed and check.covers(other)))
 
 
 _MAX_NAMED_CHECKS = 4
@@ -162,36 +145,48 @@ class CheckTracker:
         after = f", but files were changed after {'them' if self.ran[1:] else 'it'}" if self.changed_since else ""
         return f"{'; '.join(lines)}{after}" if lines else ""
 
-    def record_result(self, item: PreparedCall, result: ToolResult) -> ToolResult:
-        """Record a call that ran; return its result, with a note if a pipe hides that a check failed."""
+    def record_result(
+        self, item: PreparedCall, result: ToolResult, changed: Sequence[Diff] = ()
+    ) -> tuple[ToolResult, Check | None]:
+        """Record a call that ran; return its result, with a note if a pipe hides that a check failed, and the check.
+
+        changed: the files that a command has changed.
+        """
+        check = None
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.wrote = True
-                self.changed_since = self.changed_since or not re.fullmatch(_DOCUMENTS, Path(effect.target).name)
+                self.changed_since = self.changed_since or is_checked(effect.target)
             if effect.kind == "run":
-                result = self._ran(effect.target, result)
+                result, check = self._ran(effect.target, result)
+        # What a check writes, such as a report, is its own; but not a change of files that were there.
+        if any(is_checked(diff.path) and not (check and diff.created) for diff in changed):
+            self.changed_since = True
         if isinstance(result.display, Note) and result.display.ended is not None:
-            ended = checks.evaluate_check(*result.display.ended, more=self._more)
+            check = ended = checks.evaluate_check(*result.display.ended, more=self._more)
             # Files changed while it ran count as changed after it.
             if ended:
-                started = (not check.decided and check.command == ended.command for check in self.ran)
-                self.ran = [ended if same else check for check, same in zip(self.ran, started, strict=True)]
-        return result
+                started = (not ran.decided and ran.command == ended.command for ran in self.ran)
+                self.ran = [ended if same else ran for ran, same in zip(self.ran, started, strict=True)]
+        return result, check
 
-    def _ran(self, command: str, result: ToolResult) -> ToolResult:
+    def _ran(self, command: str, result: ToolResult) -> tuple[ToolResult, Check | None]:
         shown = result.display
         if isinstance(shown, Note):
             started = checks.evaluate_check(command, 0, more=self._more)
-            self.record(started and started.replace(decided=False))
+            started = started and started.replace(decided=False)
+            self.record(started)
+            return result, started
         if not isinstance(shown, CommandOutput):
-            return result
+            return result, None
         check = checks.evaluate_check(command, shown.exit_code, shown.pipe, self._more)
         self.record(check)
         if check is None or not check.failed or shown.exit_code != 0:
-            return result
+            return result, check
         note = f"{', '.join(check.programs)} in the pipe: exit code {check.exit_code}"
         noted = f"{shown.note}; {note}" if shown.note else note
-        return result.replace(text=f"{result.text}\n[{note}]", display=shown.replace(note=noted, check_failed=True))
+        display = shown.replace(note=noted, check_failed=True)
+        return result.replace(text=f"{result.text}\n[{note}]", display=display), check
 
     def record(self, check: Check | None) -> None:
         """Record a check that ran. One whose program is missing takes the place of none that failed."""

@@ -296,15 +296,15 @@ def run_after_turn(turn: Turn) -> Generator[Event, None, str | None]:
         return None
     code = ending.code if ending.cause == "exit" else None
     outcome = "cancelled" if code is None else "success" if code == 0 else "error"
-    how = "" if code == 0 else _describe_end(ending)
+    how, check = "" if code == 0 else _describe_end(ending), _check_result(turn, command, code)
     yield HookFinished(
         _AFTER_TURN, command, code, round(ending.seconds * 1000), f"{_AFTER_TURN}-{times + 1}", _AFTER_TURN,
         _AFTER_TURN, outcome,  # type: ignore[arg-type]
-        how, output[-4_000:],
+        how, output[-4_000:], check=check,
     )  # fmt: skip
     if ending.cause == "interrupted":
         raise CancelledError
-    turn.checks.record(_check_result(turn, command, code))
+    turn.checks.record(check)
     turn.nudges["verify"] = 1
     if code == 0:
         return None

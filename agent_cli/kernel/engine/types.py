@@ -143,6 +143,10 @@ class ChangeObserver:
         """Return the changes of these calls file by file, including those made by commands; empty if unknown."""
         return ()
 
+    def changed(self, call: str) -> Sequence[Diff]:
+        """Return the files that a command has changed, without patches; empty if unknown. Asked once."""
+        return ()
+
     def summed(self) -> str:
         """Summarize the changes of the latest turn: "3 files created, 2 modified"; "" for none."""
         return ""

@@ -83,6 +83,9 @@ class CheckpointKeeper(ChangeObserver):
             return checkpoints_undo.UndoManager(self._recorder.store).diffs_of(calls, str(self._run_env.root))
         return ()
 
+    def changed(self, call: str) -> Sequence[Diff]:
+        return self._recorder.changed(call) if self._recorder is not None else ()
+
     def summed(self) -> str:
         if self._recorder is None:
             return ""

@@ -1,6 +1,7 @@
 """A session as a front end follows it: `SessionView`, with what no log records, and what each event changes.
 
-A front end passes each event to `LiveSession.follow` and draws what has changed. Only the current turn is kept.
+A front end passes each event to `LiveSession.follow` and draws what has changed. Only the current turn is kept, and
+what was done and planned before it.
 """
 
 from __future__ import annotations
@@ -230,8 +231,16 @@ class LiveSession(SessionView):
             case "answered" if call is not None:
                 self.asked.pop(call, None)
 
+    def continue_from(self, view: SessionView | None) -> None:
+        """Continue with what was done in a session that was resumed; None: in none."""
+        self.work, self._dropped = [], 0
+        if view is not None:
+            # A turn that waits goes on under its number.
+            self.work, self._dropped = view.work, view.turn_number - bool(view.turn and view.turn.running)
+
     def _forget(self) -> None:
         """Drop what is known of the turns before this one."""
+        self._dropped += len(self.turns[:-1])
         self.entries, self.turns = self.entries[-1:], self.turns[-1:]
         self.ends, self.begun, self._texts = [], [], []
         self._nested = {call: nested for call, nested in self._nested.items() if call.result is None}

@@ -39,7 +39,14 @@ from agent_cli.kernel.events import (
     Warned,
     events_by_tag,
 )
-from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage, is_synthetic, user_text
+from agent_cli.kernel.messages import (
+    AssistantMessage,
+    ToolMessage,
+    UserMessage,
+    is_synthetic,
+    undone_files,
+    user_text,
+)
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.records import Header, Mended
 from agent_cli.kernel.session.view_entries import (
@@ -49,12 +56,15 @@ from agent_cli.kernel.session.view_entries import (
     MessageView,
     NoteKind,
     NoteView,
+    PlanNow,
     SessionEntries,
     TurnView,
+    WorkDone,
 )
 from agent_cli.kernel.window import compacted_line, uncompacted_line
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, from_json
+from agent_tools.results import CommandOutput, Diff, Note
 from agent_tools.text import shorten
 
 with lazy_imports():
@@ -114,6 +124,8 @@ class SessionView(SessionEntries):
         # A message during a turn, which begins one of its own if a turn starts with it.
         self._next: MessageView | None = None
         self._last = Usage()
+        # Turns that are no longer in `turns`, and who approved the plan that comes next.
+        self._dropped, self._approved = 0, ""
 
     @classmethod
     def of_log(cls, data: bytes) -> SessionView:
@@ -137,6 +149,11 @@ class SessionView(SessionEntries):
                 self.apply(from_json(event, data), time)
         except DecodeError:
             self.bad += 1
+
+    @property
+    def turn_number(self) -> int:
+        """The number of the latest turn, from 1."""
+        return self._dropped + len(self.turns)
 
     def find(self, call_id: str) -> CallView | None:
         """Return the latest call with an ID; None if there is none."""
@@ -170,7 +187,9 @@ class SessionView(SessionEntries):
             case ToolStarted():
                 return self._change(event.call_id, started=True, stopped=False)
             case ToolFinished():
-                return self._change(event.call_id, finished=event, output="")
+                call = self._change(event.call_id, finished=event, output="")
+                self._add_work(call, event, time)
+                return call
             case MessageAdded(message=ToolMessage() as message):
                 self._next = None
                 self._texts.append(message.text)
@@ -217,8 +236,12 @@ class SessionView(SessionEntries):
         match event:
             case PlanChanged(items=items):
                 self.plan = items
+                if not event.paused:
+                    self.work.append(PlanNow(self.turn_number, items, self._approved))
+                    self._approved = ""
             case Rewound(messages=messages, plan=plan):
                 self.plan = plan
+                self.work.append(PlanNow(self.turn_number, plan))
                 self._rewind(event, messages, time)
             case TurnStarted():
                 self._start_turn(event)
@@ -229,8 +252,13 @@ class SessionView(SessionEntries):
                 self._note("the plan has open steps; continuing", time, "info", event)
             case Pinned(text=text, on=on):
                 self._note(f"{'pinned' if on else 'no longer pinned'}: {shorten(text, 80)}", time, "info", event)
-            case HookFinished() if event.outcome != "success":
-                self._note(_hook_words(event), time, "info", event)
+            case HookFinished():
+                if event.outcome != "success":
+                    self._note(_hook_words(event), time, "info", event)
+                if (check := event.check) is not None:
+                    took = event.duration_ms / 1000
+                    done = WorkDone(self.turn_number, event.name, time, (), event.command, event.exit_code, took, check)
+                    self.work.append(done)
             case TurnFinished():
                 self._finish_turn(event, time)
             case SessionNamed():
@@ -275,7 +303,24 @@ class SessionView(SessionEntries):
         self._of_turn(inner, agent)
         if isinstance(inner, ToolRequested) and call is not None:
             self._add_call(call)
+        if isinstance(inner, ToolFinished):
+            self._add_work(call, inner, time)
         return call
+
+    def _add_work(self, call: CallView | None, event: ToolFinished, time: str) -> None:
+        """Add what a call did to the work, if anything."""
+        display, check = event.display, event.check
+        ran: tuple[str, int | None, float] = ("", None, 0.0)
+        if isinstance(display, CommandOutput):
+            ran = (display.command, display.exit_code, display.seconds)
+        elif check is not None:
+            ran = (check.command, check.exit_code, 0.0)
+        files = event.changed or (call.diffs if call is not None and not event.is_error else ())
+        if files or ran[0] or event.heads:
+            summary = call.summary if call is not None else event.tool
+            light = tuple(diff.replace(patch="") for diff in files)
+            ended = isinstance(display, Note) and display.ended is not None
+            self.work.append(WorkDone(self.turn_number, summary, time, light, *ran, check, ended, event.heads))
 
     def _nest(self, agent: str, task: CallView) -> SessionView:
         """Return a view of the conversation of a sub-agent. task: its call."""
@@ -311,6 +356,8 @@ class SessionView(SessionEntries):
         self._add(view)
         if isinstance(message, UserMessage):
             self._add_user_message(view, self.turn)
+            if undone := undone_files(message.text):
+                self.work.append(WorkDone(self.turn_number, "Undo", time, tuple(Diff(name, "") for name in undone)))
         else:
             self._add_answer(view, message, self.turn)
         view.effort, view.round = self.effort, self.turn.round if self.turn is not None else 0
@@ -396,6 +443,8 @@ class SessionView(SessionEntries):
             decision, reason = event.verdict, event.text
         if (turn := self.turn) is not None and decision != "defer":
             turn.decided = True
+        if isinstance(event, QuestionAnswered) and decision == "approve" and self._is_plan(event.call_id):
+            self._approved = event.user or ("you" if event.by == "person" else event.by)
         made = {
             "decision": decision,
             "by": event.by,
@@ -405,6 +454,10 @@ class SessionView(SessionEntries):
             "answer": event,
         }
         return self._change(event.call_id, **made, asks=decision == "defer")
+
+    def _is_plan(self, call_id: str) -> bool:
+        call = self._open.get(call_id)
+        return call is not None and call.asked is not None and call.asked.kind == "plan"
 
     def _change(self, call_id: str, **fields: Any) -> CallView | None:
         if (call := self._open.get(call_id)) is not None:

@@ -18,8 +18,9 @@ from agent_cli.kernel.events import (
     TurnFinished,
 )
 from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage
-from agent_cli.kernel.results import Usage
+from agent_cli.kernel.results import Check, Usage
 from agent_cli.kernel.session.records import Header
+from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, TodoItem
 
 Outcome = Literal["", "done", "failed", "rejected"]
@@ -179,6 +180,36 @@ class TurnView:
         return self.finished is None or self.finished.result == "Suspended"
 
 
+class WorkDone(Value):
+    """What a call did to the work: it changed files, ran a command, checked the work, or moved HEAD.
+
+    turn: number of the turn, from 1. time: when it ended.
+    files: that it changed, without their patches.
+    command: that it ran; "" for another tool, whose call `summary` describes. code: its exit code; None if killed.
+    check: the check that it was. ended: the command was started by an earlier call, in the background.
+    heads: the commits that were checked out before and after it, if it changed that.
+    """
+
+    turn: int
+    summary: str
+    time: str = ""
+    files: tuple[Diff, ...] = ()
+    command: str = ""
+    code: int | None = None
+    seconds: float = 0.0
+    check: Check | None = None
+    ended: bool = False
+    heads: tuple[str, ...] = ()
+
+
+class PlanNow(Value):
+    """The plan from here on. approved: who approved it, if that is what made it."""
+
+    turn: int
+    items: tuple[TodoItem, ...]
+    approved: str = ""
+
+
 class SessionEntries:
     """What a session has come to. An entry's `key` is its place: "3", "3/0" for the first of its sub-agent.
 
@@ -188,6 +219,7 @@ class SessionEntries:
     agent: the type of the sub-agent whose conversation this is; "" for a session. begun: the types of sub-agents, in
         the order in which they began, each with its call.
     draft: the answer under way.
+    work: what was done and planned, in order, sub-agents included: see `completion_record`.
     bad: records that could not be read.
     """
 
@@ -201,6 +233,7 @@ class SessionEntries:
         self.models: dict[str, Usage] = {}
         self.ends: list[TurnFinished] = []
         self.begun: list[CallView] = []
+        self.work: list[WorkDone | PlanNow] = []
         self.bad = 0
         self.draft = DraftView()
         self.own_usage = self._other_usage = Usage()

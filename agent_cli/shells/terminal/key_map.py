@@ -31,12 +31,13 @@ class KeyAction(Value):
 
 
 ACTIONS = (
-    KeyAction("newline", "alt-enter, ctrl-j", "new line"),
     KeyAction("mode", "shift-tab", "next approval mode"),
+    KeyAction("newline", "alt-enter, ctrl-j", "new line"),
     KeyAction("expand", "ctrl-o", "last call in full"),
     KeyAction("search", "ctrl-r", "search your prompts"),
     KeyAction("send_now", "ctrl-s", "send at once"),
     KeyAction("editor", "ctrl-x ctrl-e", "edit in $EDITOR"),
+    KeyAction("record", "ctrl-x ctrl-r", "steps with evidence"),
     KeyAction("paste_image", "ctrl-v", "paste an image"),
     KeyAction("clear_screen", "ctrl-l", "clear the screen"),
     KeyAction("suspend", "ctrl-z", "suspend (fg resumes)"),
@@ -121,7 +122,7 @@ _FIXED = (
     ("?", "this list"),
     ("/", "commands"),
     ("@", "mention a file"),
-    ("!", "run a command (!! hides it)"),
+    ("!", "run a command (!! hides)"),
     ("#", "add a note to memory"),
     ("Enter", "send; queue during a turn"),
     ("Tab", "complete"),

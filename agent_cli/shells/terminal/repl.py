@@ -53,6 +53,7 @@ from agent_cli.knowledge.template import missing_files
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
 from agent_cli.shells.terminal.app.attachments import ImageAttachments, typed_images
 from agent_cli.shells.terminal.commands.changes import roll_back
+from agent_cli.shells.terminal.commands.context import logged_view
 from agent_cli.shells.terminal.commands.login import offer_login
 from agent_cli.shells.terminal.commands.memory import parse_note, take_note
 from agent_cli.shells.terminal.commands.models import Picks
@@ -464,6 +465,7 @@ class Repl(Dialogs):
         same = restored is not None and restored.header.session_id == self.agent.session_id
         self.show.view.spent = restored.usage if restored is not None and same else Usage()
         self.show.view.context = restored.tokens if restored is not None else 0
+        self.show.view.continue_from(logged_view(self) if restored is not None and restored.plan else None)
         self.measure_context()
 
     def _offer_undo(self) -> None:

@@ -75,6 +75,7 @@ _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 _NO_SUBMODULES = "--ignore-submodules=all"
 # For behaviour without a setting, or with one that files of the repository override.
 _OPTIONS = {
+    "blame": ("--no-textconv",),
     "diff": (*_NO_PROGRAMS, _NO_SUBMODULES),
     "diff-files": (*_NO_PROGRAMS, _NO_SUBMODULES),
     "diff-index": (*_NO_PROGRAMS, _NO_SUBMODULES),

@@ -4,6 +4,7 @@ import { ask, button, confirmed, dialog, h, labelled, loaded, menu, template, to
 import { get, getText, post, query } from "./api.js";
 import { LineComments } from "./comments.js";
 import { changeCount, fileView } from "./diff.js";
+import { todoList } from "./items.js";
 import { ago, counted, oneLine, visible, whenExactly } from "./text.js";
 
 const base = (session) => `/v1/sessions/${encodeURIComponent(session.id)}`;
@@ -56,6 +57,37 @@ export function showChanges(session, comment, ship) {
     },
     { wide: true },
   );
+}
+
+/** Show the plans of a session, each step with its evidence. */
+export function showRecord(session) {
+  const ran = ({ check, command, code, outcome, after, stale }) =>
+    h(
+      "li",
+      { class: outcome },
+      h("code", {}, visible(command)),
+      `: ${code === null ? "killed" : `exit ${code}`}`,
+      outcome === "unproven" ? ", which does not show the outcome" : "",
+      check && after ? `, after ${visible(after)}` : "",
+      stale ? `; ${visible(stale)} was changed after it` : "",
+    );
+  const done = ({ files, evidence, verdict_text: verdict }) => [
+    verdict ? h("p", { class: "hint" }, verdict) : null,
+    files.length ? h("p", {}, files.map((file) => [h("span", { class: "path" }, visible(file.path)), " ", changeCount(file.added, file.removed), " "])) : null,
+    h("ul", { class: "file-list" }, evidence.map(ran)),
+  ];
+  const plan = ({ turn, approved, steps }) => [
+    h("h3", {}, `Plan of turn ${turn}${approved ? `, approved by ${visible(approved)}` : ""}`),
+    steps.map((step) => h("div", { class: "recorded" }, todoList([{ content: step.text, status: step.status === "dropped" ? "cancelled" : step.status }]), done(step))),
+  ];
+  loaded("Record", async () => {
+    const { summary, plans, outside } = await get(`${base(session)}/record`);
+    return [
+      h("p", {}, visible(summary) || "Nothing was planned or changed."),
+      plans.map(plan),
+      outside ? [h("h3", {}, plans.length ? "For no step" : "Without a plan"), done(outside)] : null,
+    ].flat(3);
+  });
 }
 
 /** Return how many files an undo would restore; the others in its list are kept. */

@@ -5,7 +5,7 @@ import { announce, button, dialog, h, icon, menu, parts, toast } from "./dom.js"
 import { Feed } from "./feed.js";
 import { itemView, todoList } from "./items.js";
 import { MessageField } from "./composer.js";
-import { archive, change, deleteSession, fork, showChanges, showExport, showHelp, showRename, showUndo, showUsage } from "./panels.js";
+import { archive, change, deleteSession, fork, showChanges, showExport, showHelp, showRecord, showRename, showUndo, showUsage } from "./panels.js";
 import { QuestionPanel } from "./question.js";
 import { showShip } from "./ship.js";
 import { stateTag } from "./sessions.js";
@@ -146,6 +146,7 @@ export class SessionView {
       mode: () => (words ? set({ mode: words }) : this.chooseMode()),
       plan: () => set({ mode: words === "off" ? "default" : "plan" }),
       todos: () => (this.plan.length ? dialog("Plan", todoList(this.plan)) : toast("There is no plan.")),
+      record: () => showRecord(session),
       diff: () => this.changes(),
       commit: () => this.ship(),
       undo: () => showUndo(session),
@@ -300,9 +301,9 @@ export class SessionView {
 
   showMenu() {
     const show = (open) => async () => open(await this.latest());
-    const choices = [["Changes", () => this.changes()], ["Commit and ship…", () => this.ship()], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
+    const choices = [["Changes", () => this.changes()], ["Record", () => showRecord(this.session)], ["Commit and ship…", () => this.ship()], ["Usage and cost", show(showUsage)], ["Export…", show(showExport)]];
     if (this.mayStart) {
-      choices.splice(2, 0, ["Undo…", show(showUndo)]);
+      choices.splice(3, 0, ["Undo…", show(showUndo)]);
       const { archived } = this.session;
       choices.push(["Rename…", () => showRename(this.session)], ["Continue in a copy", () => fork(this.session)]);
       choices.push([archived ? "Move out of the archive" : "Archive", () => archive(this.session, !archived)], ["Delete…", () => deleteSession(this.session)]);
@@ -319,7 +320,7 @@ export class SessionView {
     const at = document.activeElement === this.planStrip.querySelector("summary");
     const now = current ? visible(current.activeForm || current.content) : done === plan.length ? "complete" : "";
     const summary = h("summary", {}, h("span", { class: "plan-count" }, `Plan ${done} of ${plan.length}`), h("span", { class: "plan-now" }, now));
-    this.planStrip.replaceChildren(h("details", { class: "fold", open: wasOpen }, summary, h("div", { class: "fold-body" }, todoList(plan))));
+    this.planStrip.replaceChildren(h("details", { class: "fold", open: wasOpen }, summary, h("div", { class: "fold-body" }, todoList(plan), button("Evidence", { on: () => showRecord(this.session) }))));
     if (at) this.planStrip.querySelector("summary").focus();
   }
 

@@ -148,6 +148,9 @@ class LiveScreen(QuestionHost, Protocol):
     def page(self, text: str) -> None:
         """Show a long text in a view."""
 
+    def aside(self, text: str) -> None:
+        """Run a command on its own thread, also during a turn."""
+
     def open_view(self, view: View) -> None:
         """Show a view."""
 

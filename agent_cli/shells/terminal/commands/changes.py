@@ -20,6 +20,7 @@ from agent_cli.git.commit import (
     SessionChanges,
     choose_files,
     commit_context,
+    commit_message,
     parse_arguments,
     plain_message,
     propose_message,
@@ -27,11 +28,12 @@ from agent_cli.git.commit import (
     with_trailers,
 )
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.kernel.messages import is_user_message, user_text
+from agent_cli.kernel.messages import is_user_message, undo_message, user_text
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.environment import git_would_start
 from agent_cli.models.base import ModelError
+from agent_cli.shells.terminal.commands.context import logged_view
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem
 from agent_cli.shells.terminal.render.code import diff_lines
 from agent_cli.shells.terminal.slash import SlashContext, slash
@@ -40,8 +42,13 @@ from agent_cli.undo.undo import UndoManager
 from agent_cli.undo.undo_plan import Item, Plan, describe_plan
 from agent_tools.cancel import CancelToken
 from agent_tools.edit.diff import ParsedHunk, parse_hunks
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, one_line, parse_number, short_path, shorten
+
+with lazy_imports():
+    from agent_cli.git import notes  # only for commits with a note
+    from agent_cli.kernel.session import completion_record
 
 # A title has the width of the view, which cuts it.
 _MAX_LISTED, _MAX_TITLE_CHARS = 30, 1_000
@@ -213,8 +220,7 @@ def _undo_turns(
     if names:
         ctx.proposal = ""  # it was about what is gone
     if names and not quiet:
-        listed = ", ".join(names[:_MAX_LISTED])
-        ctx.agent.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
+        ctx.agent.inbox.append(undo_message(names[:_MAX_LISTED]))
     return True
 
 
@@ -269,7 +275,7 @@ _MAX_COMMIT_FILES = 40
 @slash(
     "commit",
     "commit what the session changed; you see the message first",
-    "[--all] [-m MESSAGE] [PATH] [HINT]",
+    "[--all] [--note] [-m MESSAGE] [PATH] [HINT]",
 )
 def _commit(ctx: SlashContext, words: str) -> None:
     """Commit. Raises UsageError or CancelledError and then commits nothing."""
@@ -303,7 +309,24 @@ def _commit(ctx: SlashContext, words: str) -> None:
     name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
     ctx.say(f"Committed {name}: {one_line(subject)}")
     files = shorten(", ".join(c.path for c in take), 1_000)
-    ctx.agent.inbox.append(f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>")
+    ctx.agent.inbox.append(f"<commit>\nThe user {commit_message(files, name, subject)}\n</commit>")
+    if asked.note:
+        _write_note(ctx, name)
+
+
+def _write_note(ctx: SlashContext, name: str) -> None:
+    """Write the completion record as a note of a commit; the first one in a repository is shown, and asked about."""
+    found = logged_view(ctx)
+    if found is None:
+        ctx.say("No note was written: the session is not saved.")
+        return
+    record = completion_record.completion_record(found)
+    repository = notes.NotesRepository(ctx.run_env.root, ctx.layers.trust.git_use, ctx.run_env.env)
+    commit = repository.commit(name)
+    redact, session = Redactor(ctx.run_env.env), ctx.agent.session_id
+    text = notes.note_text(found, record, session, repository.files(commit), redact)
+    written = repository.offer(commit, session, text, ctx.say, lambda question: ctx.confirm(question, grave=False))
+    ctx.say(f"Noted in {notes.NOTES_REF}." if written else "No note was written.")
 
 
 def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agent_cli import SessionView
 
 with lazy_imports():
-    from agent_cli.kernel.session import view  # reads logs, which is not needed at the start
+    from agent_cli.kernel.session import completion_record, view  # read logs, which is not needed at the start
 
 MAX_BAR_CELLS = 100
 _MAX_CHOICES = 12
@@ -153,7 +153,7 @@ MAX_TURNS, MAX_COST_CELLS = 10, 20
 @slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
        aliases=("usage", "stats"))  # fmt: skip
 def _cost(ctx: SlashContext, words: str) -> None:
-    found = _view_of(ctx)
+    found = logged_view(ctx)
     if found is None:
         kept = ctx.agent.settings.save_sessions
         text = format_usage(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)")
@@ -206,7 +206,7 @@ def _bars(rows: Sequence[tuple[str, Usage, str]], width: int) -> list[Text]:
     return lines
 
 
-def _view_of(ctx: SlashContext) -> SessionView | None:
+def logged_view(ctx: SlashContext) -> SessionView | None:
     """Return the session as its log has it; None if there is no log."""
     if not ctx.agent.settings.save_sessions:
         return None
@@ -225,6 +225,16 @@ def format_usage(usage: Usage) -> str:
         cost = f"more than ${usage.cost:.4f} (a model without a known price took part)"
     about = " (estimated in part: an answer was interrupted)" if usage.estimated else ""
     return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"
+
+
+@slash("record", "show the steps of the plan, each with what checked it", aside=True)
+def _record(ctx: SlashContext, words: str) -> None:
+    found = logged_view(ctx)
+    if found is None:
+        ctx.say("The session is not saved, so there is no record of it.")
+        return
+    lines = list(completion_record.record_lines(completion_record.completion_record(found)))
+    ctx.show_view(View("Record", lambda width: [row for line in lines for row in prose_lines(line[0], width, line[1])]))
 
 
 @slash("btw", "ask a side question (not saved)", "QUESTION", aside=True)

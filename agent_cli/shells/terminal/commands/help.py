@@ -32,7 +32,7 @@ TOPICS = {
     ),
     "models": Topic("the model, its provider, effort and cost", ("model", "effort", "login", "logout", "cost", "btw")),
     "changes": Topic(
-        "plans, changes and commits", ("plan", "todos", "diff", "undo", "redo", "rewind", "commit", "jobs")
+        "plans, changes and commits", ("plan", "todos", "record", "diff", "undo", "redo", "rewind", "commit", "jobs")
     ),
     "window": Topic("the context window", ("context", "compact", "uncompact", "pin")),
     "approval": Topic("what runs without a question", ("mode", "permissions", "add-dir")),

@@ -13,7 +13,7 @@ from agent_tools.text import counted
 RESULT_ROWS, FAILED_ROWS, BANG_ROWS, TAIL_ROWS = 3, 7, 12, 5
 _KEPT_ROWS = BANG_ROWS + 1
 # The key that shows all of a result.
-MORE_KEY = "Ctrl-O"
+MORE_KEY, RECORD_KEY = "Ctrl-O", "Ctrl-X Ctrl-R"
 # A rule, or the space before what is aligned to the right, such as the "[ 50%]" of pytest.
 _RULE = re.compile(r"([-=_*~#!\u2500\u2501\u2550])\1{7,}|(?<=\S) {8,}")
 _MIN_RULE_CELLS = 3

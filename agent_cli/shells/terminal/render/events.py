@@ -29,7 +29,8 @@ from agent_cli.kernel.events import EDITED
 from agent_cli.kernel.messages import CONTINUE_CUT
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.runtime.edit_call import taken_parts
-from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RESULT_ROWS
+from agent_cli.kernel.session.view_entries import PlanNow
+from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RECORD_KEY, RESULT_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS, display_lines
 from agent_cli.shells.terminal.render.console import MARGIN, styled
 from agent_cli.shells.terminal.render.writer import Outcome, Writer, call_title, has_counts
@@ -40,6 +41,7 @@ from agent_tools.text import counted, dollars, short_duration, shorten, tokens_u
 
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
+    from agent_cli.kernel.session import completion_record  # only for turns with a plan
 
 _ADVICE_BY_KIND = {
     "auth": "/login stores another key; agent doctor shows which one is used.",
@@ -349,7 +351,17 @@ class EventRenderer:
                 self._say(hint, "dim")
         if event.result == "Complete" and event.plan_unfinished and self._plan is None:
             self._say("the plan has open steps: /todos shows it", "warn")
+        self._record(event)
         self._out.close(*self._summarize_turn(event))
+
+    def _record(self, event: TurnFinished) -> None:
+        """Say how much of the plan is done and checked, if the turn had to do with it."""
+        number, work = self.view.turn_number, self.view.work
+        if event.result == "Suspended" or not any(isinstance(w, PlanNow) and w.turn == number for w in work):
+            return
+        found = completion_record.completion_record(self.view)
+        if found.has_evidence:
+            self._say(f"{found.summary} · {'/record' if self._plan is None else RECORD_KEY}", "dim")
 
     def _summarize_turn(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
         """Return the outcome of the turn, and its facts with styles: time, tokens, cost, changes, verification."""
