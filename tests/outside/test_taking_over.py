@@ -14,7 +14,7 @@ from tests.outside.record_sessions import record
 from tests.support.client_home import CLIENTS
 from tests.support.foreign_stores import PROGRAMS, recorded, thaw
 from tests.support.program import agent
-from tests.takeover.test_taking_over import WIRES, WORKED, ask, shown, take
+from tests.support.taken_sessions import WIRES, WORKED, ask, shown, take
 
 NPM = Path(os.environ.get("AGENT_FOREIGN_CLIENTS", CLIENTS / "npm"))
 

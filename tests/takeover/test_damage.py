@@ -18,7 +18,7 @@ from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage
 from tests.support.claude_transcripts import written
 from tests.support.foreign_stores import DATABASE, PROGRAMS, recorded, thaw
 from tests.support.program import agent
-from tests.takeover.test_taking_over import ask, load, place, shown, take
+from tests.support.taken_sessions import ask, load, place, shown, take
 
 ID = "5d0d8d5e-0000-4000-8000-00000000abcd"
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()

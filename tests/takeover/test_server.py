@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.scripts import script
 from tests.support.served import served
-from tests.takeover.test_taking_over import place
+from tests.support.taken_sessions import place
 
 
 def test_a_session_is_listed_taken_over_and_continued(work: Path) -> None:
