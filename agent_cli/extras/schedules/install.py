@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,12 +15,13 @@ from typing import Literal
 
 from agent_cli import UsageError
 from agent_tools.fs.safe_files import read_regular, write_atomic
+from agent_tools.process.child import run_child
 from agent_tools.record import Value
 
 WakerKind = Literal["systemd", "cron"]
 UNIT = "agent-every"
 _MARK = f"# {UNIT}"
-_SECONDS = 20
+_SECONDS = 20.0
 _MAX_BYTES = 1 << 20
 # Variables of the shell that runs get. None of them has a secret; the address of a proxy may, and is then left out.
 _KEPT = (
@@ -180,19 +180,12 @@ def _read(path: Path) -> str:
 
 def _run(env: Mapping[str, str], *words: str, text: str = "") -> tuple[int, str]:
     """Run a program; return its exit code, which is 127 if there is none, and what it printed."""
+    env = {**env, "PATH": _absolute_path(env), "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            words,
-            env={**env, "PATH": _absolute_path(env), "LC_ALL": "C"},
-            input=text.encode("utf-8", "surrogateescape"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_child(list(words), seconds=_SECONDS, feed=text.encode("utf-8", "surrogateescape"), env=env)
+    except (OSError, TimeoutError, OverflowError):
         return 127, ""
-    return done.returncode, done.stdout.decode("utf-8", "surrogateescape")
+    return done.code, (done.out + done.err).decode("utf-8", "surrogateescape")
 
 
 def _check(env: Mapping[str, str], *words: str, text: str = "") -> None:

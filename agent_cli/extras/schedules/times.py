@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from agent_cli import UsageError
+from agent_tools.fs.safe_files import read_text
 from agent_tools.text import one_line, shorten
 
 # Further from each other on the wall, two times are in the same order everywhere.
@@ -130,7 +131,7 @@ def machine_zone(env: Mapping[str, str], etc: Path = Path("/etc")) -> str:
         link = os.path.realpath(etc / "localtime")
         found = [re.sub(r"^(posix|right)/", "", link.partition("zoneinfo/")[2])]
         with suppress(OSError, ValueError):
-            found.append((etc / "timezone").read_text("ascii").strip())
+            found.append(read_text(etc / "timezone", 1_000).strip())
     for name in filter(None, found):
         with suppress(UsageError):
             return str(find_zone(name))
