@@ -21,7 +21,7 @@ from agent_tools.record import Value
 WakerKind = Literal["systemd", "cron"]
 UNIT = "agent-every"
 _MARK = f"# {UNIT}"
-_SECONDS = 20
+_SECONDS = 20.0
 _MAX_BYTES = 1 << 20
 # Variables of the shell that runs get. None of them has a secret; the address of a proxy may, and is then left out.
 _KEPT = (
@@ -180,10 +180,9 @@ def _read(path: Path) -> str:
 
 def _run(env: Mapping[str, str], *words: str, text: str = "") -> tuple[int, str]:
     """Run a program; return its exit code, which is 127 if there is none, and what it printed."""
-    known = {**env, "PATH": _absolute_path(env), "LC_ALL": "C"}
-    feed = text.encode("utf-8", "surrogateescape")
+    env = {**env, "PATH": _absolute_path(env), "LC_ALL": "C"}
     try:
-        done = run_child(list(words), seconds=_SECONDS, feed=feed, env=known)
+        done = run_child(list(words), seconds=_SECONDS, feed=text.encode("utf-8", "surrogateescape"), env=env)
     except (OSError, TimeoutError, OverflowError):
         return 127, ""
     return done.code, (done.out + done.err).decode("utf-8", "surrogateescape")

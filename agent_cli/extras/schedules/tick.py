@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from agent_cli import UsageError
 from agent_cli.extras.schedules.times import find_zone, last_time
@@ -55,15 +56,20 @@ def is_ticking(state: Path, now: datetime) -> bool:
     return abs(now - last) < _TICKING
 
 
+def start_run(command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+    """Start the process of a run, which outlives this one."""
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how)
+
+
 class Ticker:
-    """Does what is due. env: of the process that ticks. clock: the time now, in UTC. popen: starts a process."""
+    """Does what is due. env: of the process that ticks. clock: the time now, in UTC. popen: starts a run."""
 
     def __init__(
         self,
         state: Path,
         env: Mapping[str, str],
         clock: Callable[[], datetime] = utc_now,
-        popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
+        popen: Callable[..., subprocess.Popen[bytes]] = start_run,
     ) -> None:
         self._store, self._env, self._clock, self._popen = ScheduleStore(state), env, clock, popen
         self._said: list[str] = []
@@ -188,8 +194,8 @@ class Ticker:
             output = self._open_output(schedule, run, session_id)
             try:
                 child = self._popen(
-                    [sys.executable, "-P", "-m", "agent_cli", *words], cwd=schedule.folder, env=env,
-                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lock,), start_new_session=True,
+                    [sys.executable, "-P", "-m", "agent_cli", *words], cwd=schedule.folder, env=env, stdout=output,
+                    stderr=output, pass_fds=(lock,),
                 )  # fmt: skip
                 self._children.append(child)
             finally:

@@ -23,7 +23,6 @@ from agent_tools.fs.safe_files import read_text
 from agent_tools.text import one_line, shorten
 
 # Further from each other on the wall, two times are in the same order everywhere.
-_MAX_NAME_BYTES = 1_000
 _NEAR = timedelta(hours=3)
 _MINUTE = timedelta(minutes=1)
 _NAMED = {
@@ -132,7 +131,7 @@ def machine_zone(env: Mapping[str, str], etc: Path = Path("/etc")) -> str:
         link = os.path.realpath(etc / "localtime")
         found = [re.sub(r"^(posix|right)/", "", link.partition("zoneinfo/")[2])]
         with suppress(OSError, ValueError):
-            found.append(read_text(etc / "timezone", _MAX_NAME_BYTES).strip())
+            found.append(read_text(etc / "timezone", 1_000).strip())
     for name in filter(None, found):
         with suppress(UsageError):
             return str(find_zone(name))
