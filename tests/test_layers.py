@@ -140,10 +140,10 @@ BUDGETS = {
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 8050, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.schedules": 700,
-    "extras.server": 6600, "git": 1350, "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000,
-    "kernel.runtime": 6550, "kernel.session": 6250, "knowledge": 1950, "knowledge.memory": 500,
+    "extras.server": 6620, "git": 1350, "hooks": 2540, "ide": 550, "kernel": 2420, "kernel.engine": 10600,
+    "kernel.runtime": 6700, "kernel.session": 6400, "knowledge": 1950, "knowledge.memory": 500,
     "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300, "policy": 12300,
-    "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15550, "stage": 1400,
+    "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15700, "stage": 1400,
     "takeover": 1470, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
