@@ -415,11 +415,15 @@ class UsageAdded(Value, tag="UsageAdded"):
 
 
 class SubagentEvent(Value, tag="SubagentEvent"):
-    """An event of a nested turn; `call_id` is the Task call that it works for."""
+    """An event of a nested turn; `call_id` is the Task call that it works for.
+
+    name: of a sub-agent in the background; "" for one that its call waits for.
+    """
 
     agent: str
     call_id: str
     event: "Event"  # noqa: UP037 - resolved when it is read back
+    name: str = ""
 
 
 class SessionNamed(Value, tag="SessionNamed"):

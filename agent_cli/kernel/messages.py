@@ -119,10 +119,12 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 # How the report of a hook in the background begins.
 HOOK_REPORT = "<hook>\n"
+# The report of a sub-agent in the background, with its name and its call.
+AGENT_REPORT = "<subagent "
 # Prefixes of messages that the program writes itself. A user's message may begin with any other tag, such as HTML.
 SYNTHETIC_PREFIXES = (
-    "<commit>", "<compacted>", "<hook_", HOOK_REPORT, "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
-    "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
+    AGENT_REPORT, "<commit>", "<compacted>", "<hook_", HOOK_REPORT, "<memory_", "<pinned>", "<plan_", "<project_memory",
+    "<reminder>",    "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
     "[diagnostics: ", "(A message was lost here",
 )  # fmt: skip
 
@@ -143,6 +145,11 @@ def undone_files(text: str) -> list[str]:
 # The user's comment on a suspended plan is sent together with the plan.
 _FEEDBACK = r"(?s)<plan_feedback>\n.*\n\nThe user's feedback:\n(.*)\n\n[^\n]+\n</plan_feedback>"
 _PLAN_MODE = r"(?s)\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z"
+
+
+def is_answered(history: Sequence[Message]) -> bool:
+    """Return True if a history ends in an answer without calls."""
+    return bool(history) and isinstance(history[-1], AssistantMessage) and not history[-1].calls
 
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
@@ -315,3 +322,13 @@ def without_thinking(message: Message) -> Message:
     if not isinstance(message, AssistantMessage) or not any(isinstance(p, Thinking) for p in message.parts):
         return message
     return message.replace(parts=tuple(p for p in message.parts if not isinstance(p, Thinking)))
+
+
+def agent_report(name: str, call_id: str, task: str, text: str) -> str:
+    """Return the message with which the model learns that a sub-agent in the background has ended."""
+    return f'{AGENT_REPORT}name="{name}" call="{call_id}">\nIt has ended ({task}). Its report:\n\n{text}\n</subagent>'
+
+
+def reported_calls(text: str) -> list[str]:
+    """Return the calls of the sub-agents whose reports a message has."""
+    return re.findall(rf'(?m)^{AGENT_REPORT}name="[^"\n]*" call="([^"\n]*)">$', text) if AGENT_REPORT in text else []

@@ -30,6 +30,8 @@ class StagedSession(ChangeObserver):
     state: what the tool needs.
     """
 
+    takes_all = True
+
     def __init__(self, stage: Stage, policy: Callable[[], Policy]) -> None:
         self._stage, self._policy = stage, policy
         self._text, self._at, self._model = "", 0, ""

@@ -149,6 +149,8 @@ class SessionTelemetry:
         event, view = change.event, change.view
         if (call := self._models.pop(view, None)) is not None:
             self._fail_model(call, event.failure, view, now)
+        if view.task is not None and view.background and event.result != "Suspended":
+            self._subagent(view.task, view, event.diagnostics.duration_ms, now)
         if view.task is not None or (turn := self._turn) is None:
             return
         for tool in [tool for tool in self._calls.values() if event.result != "Suspended"]:
@@ -326,8 +328,8 @@ class SessionTelemetry:
             "gen_ai.tool.type": "extension" if call.tool.startswith("mcp__") else "function",
             **self._about.target(call.tool, call.arguments),
         })  # fmt: skip
-        if traits.nested and isinstance(call.nested, LiveSession):
-            self._subagent(call, call.nested, tool, now)
+        if traits.nested and isinstance(call.nested, LiveSession) and not call.nested.background:
+            self._subagent(call, call.nested, _ms(now - tool.span.start), now)
 
     def _ran(self, tool: _ToolCall, call: CallView, name: str, text: str, same: Mapping[str, str]) -> None:
         failed, run = call.status == "failed", _within(tool.span, "execution", tool.started)
@@ -350,10 +352,11 @@ class SessionTelemetry:
                 if command and pattern.search(command):
                     self._count(metric, 1)
 
-    def _subagent(self, call: CallView, nested: LiveSession, tool: _ToolCall, now: int) -> None:
-        name = self._about.agent_name(nested.agent, built_in=self._built_in(nested.agent))
-        self._event("subagent_completed", now, agent_type=name, is_built_in=self._built_in(nested.agent),
-                    is_async=False, total_tool_uses=nested.every, duration_ms=_ms(now - tool.span.start),
+    def _subagent(self, call: CallView, nested: LiveSession, took: int, now: int) -> None:
+        kind = str(call.arguments.get("subagent_type") or nested.agent) if nested.background else nested.agent
+        name = self._about.agent_name(kind, built_in=self._built_in(kind))
+        self._event("subagent_completed", now, agent_type=name, is_built_in=self._built_in(kind),
+                    is_async=nested.background, total_tool_uses=nested.every, duration_ms=took,
                     total_tokens=nested.context, model=self._model(nested)[1])  # fmt: skip
 
     # Records.

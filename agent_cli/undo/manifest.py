@@ -21,6 +21,7 @@ class RecordedTurn(Value, tag="Turn"):
 
     text: the user's message.
     messages: length of the history before it.
+    agent: it is that of a sub-agent in the background.
     """
 
     turn: int
@@ -28,6 +29,7 @@ class RecordedTurn(Value, tag="Turn"):
     messages: int
     model: str
     time: str
+    agent: bool = False
 
 
 class Before(Value, tag="Before"):

@@ -219,13 +219,13 @@ class Recorder:
         """The number of the running or latest turn; None if it changed nothing."""
         return self._recorded_number if self._recorded_number >= 0 else None
 
-    def turn(self, history: Sequence[Message], *, new: bool) -> None:
-        """Start or resume a turn with this history."""
+    def turn(self, history: Sequence[Message], *, new: bool, agent: bool = False) -> None:
+        """Start or resume a turn with this history. agent: it is that of a sub-agent in the background."""
         # Messages that the program added, such as hook context or a nudge, do not begin or name a turn.
         at, text = next(
             ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
         )
-        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp())
+        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp(), agent)
         self._recorded_number, self._new, self._first = -1, new, True
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
@@ -340,8 +340,9 @@ class Recorder:
             return self._recorded_number
         turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
         last = turns[-1] if turns else None
-        if last is not None and not self._new and last.messages == self._turn.messages:
-            self._recorded_number = last.turn
+        mine = next((turn for turn in reversed(turns) if not turn.agent), None)
+        if mine is not None and not self._new and mine.messages == self._turn.messages:
+            self._recorded_number = mine.turn
             return self._recorded_number
         self._recorded_number = last.turn + 1 if last else 1
         self.store.manifest.add(self._turn.replace(turn=self._recorded_number, model=self._model()))

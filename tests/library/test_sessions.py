@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,10 +25,12 @@ from agent_cli import (
     UsageError,
     open_agent,
 )
+from tests.support.background_model import Subagents, background, runs
 from tests.support.embedded import logs, records, scripted, write
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 from tests.support.scripts import call
+from tests.support.stories.model import Model, says
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -272,3 +275,26 @@ def test_messages_name_the_fields_of_the_configuration(work: Path, config: Confi
     with pytest.raises(UsageError) as caught:
         AgentSession.open(config.replace(model=scripted(work, {"text": "x"})), work)
     assert str(caught.value).startswith(message) and "--" not in str(caught.value)
+
+
+def test_a_turn_waits_for_its_sub_agents_in_the_background(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They ask the same function, on the thread of the turn, and their events are in its stream."""
+    threads: set[int] = set()
+
+    def approve(request: ApprovalRequested) -> bool:
+        threads.add(threading.get_ident())
+        return True
+
+    with Model() as model:
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        monkeypatch.setenv("OPENAI_BASE_URL", model.server.openai_url)
+        Subagents(model, one=[runs("echo x >> log"), Reply(text="Ran it.")])
+        model.will(says("", background("one")), says("It works."), says("All is done.", sees="Ran it."))
+        with open_agent(work, "openai/test-model", approve) as session:
+            events = list(session.stream("go"))
+            assert session.result is not None
+            assert session.result.text == "All is done."
+        model.finished()
+    assert threads == {threading.get_ident()}
+    assert (work / "log").read_text() == "x\n"
+    assert {event.name for event in events if isinstance(event, SubagentEvent)} == {"general"}

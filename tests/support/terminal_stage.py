@@ -118,6 +118,9 @@ class IdleSession:
     def plan(self) -> Sequence[TodoItem]:
         return self.items
 
+    def message_agent(self, text: str) -> bool:
+        return False
+
     def plan_paused(self) -> bool:
         return self.paused
 

@@ -13,9 +13,9 @@ from typing import Any, Self, TypeVar
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Protocol, Value
-from agent_tools.results import ExpandedPrompt, MediaKind, ResultLimits, ResultSize, TodoItem
+from agent_tools.results import ExpandedPrompt, MediaKind, ResultLimits, ResultSize, TodoItem, ToolResult
 from agent_tools.sandbox.conditions import RunConditions
-from agent_tools.text import HeadTail
+from agent_tools.text import HeadTail, size_of
 
 
 class UserCommand(Protocol):
@@ -227,6 +227,17 @@ class ToolContext:
         """Return a buffer for a result that arrives in pieces; what is not shown of it is saved in a file."""
         search = self.workspace.advice("Grep Read", "{} shows any part of it").strip()
         return self.result_limits.buffer(size, self.workspace.scratch, f"; {search}" if search else "")
+
+    def fit(self, result: ToolResult, size: ResultSize) -> ToolResult:
+        """Return the result as the model is shown it: of a long one both ends, and the name of the file with all."""
+        most = self.result_limits.most(size)
+        # The tool itself may have added a few notes to a result of the right size.
+        if size == "whole" or size_of(result.text) <= most * 5 // 4 + 500:
+            return result
+        buffer = self.result_buffer(size)
+        buffer.feed(result.text.encode("utf-8", "replace"))
+        buffer.close()
+        return result.replace(text=buffer.text("ask for less of it", failed=result.is_error))
 
     def mark_mentions_read(self, text: str) -> dict[str, str]:
         """Mark the mentioned files whose block is in `text` as read; return their paths and marks."""

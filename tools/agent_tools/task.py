@@ -23,13 +23,12 @@ def common_type(name: str) -> str:
 class TaskArgs(Value):
     """A task for a sub-agent."""
 
-    ALIASES: ClassVar = {"subagent_type": ("agent", "agent_type")}
-    # The result of a sub-agent always comes with the call.
-    IGNORED: ClassVar = ("run_in_background",)
+    ALIASES: ClassVar = {"subagent_type": ("agent", "agent_type"), "background": ("run_in_background",)}
 
     subagent_type: Annotated[str, "explore (read-only search), plan, general, review"]
-    description: Annotated[str, "The task in a few words"]
-    prompt: Annotated[str, "All the sub-agent needs to know, and what to report"]
+    description: Annotated[str, "In a few words"]
+    prompt: Annotated[str, "All it needs to know, and what to report"]
+    background: Annotated[bool, "Do not wait"] = False
 
 
 class Task(Tool[TaskArgs]):
@@ -58,7 +57,8 @@ class Task(Tool[TaskArgs]):
         return (Effect("state", common_type(args.subagent_type)),)
 
     def summary(self, args: TaskArgs, ctx: ToolContext) -> str:
-        return f"Sub-agent {args.subagent_type}: {' '.join(args.description.split())}"
+        where = " in the background" if args.background else ""
+        return f"Sub-agent {args.subagent_type}{where}: {' '.join(args.description.split())}"
 
     def run(self, args: TaskArgs, ctx: ToolContext) -> ToolResult:
         raise ToolError("Sub-agents run only inside a turn.")

@@ -297,6 +297,8 @@ def _detail_lines(session: dict[str, Any], detail: dict[str, Any] | None, width:
         lines += view.prose_lines(f"\n{counted(len(waiting) - 1, 'more question')}", width, "dim")
     for at, step in enumerate(detail["plan"]):
         lines += view.prose_lines(f"{'' if at else chr(10)}{_STEPS.get(step['status'], '○')} {step['content']}", width)
+    for at, line in enumerate(detail["agents"]):
+        lines += view.prose_lines(f"{'' if at else chr(10)}◦ {one_line(line)}", width)
     for message in detail["queued"]:
         lines += view.prose_lines(f"\nqueued: {one_line(message['text'])}", width, "dim")
     if detail["answer"]:

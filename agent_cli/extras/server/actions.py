@@ -325,9 +325,10 @@ async def check_decision(
     # Load the session on a thread first; what follows does not wait for anything.
     await hub.detail(session_id)
     asked = hub.views.question(path, verdict.call_id)
-    if asked is None or session_id in hub.pool.running:
-        raise await _already_closed(hub, session_id, verdict.call_id)
     task = find_task(hub, session_id, user)
+    items = hub.views.pending_items(path, task)
+    if asked is None or all(item["call_id"] != verdict.call_id for item in items):
+        raise await _already_closed(hub, session_id, verdict.call_id)
     if (earlier := find_decision(asked, task.open_entries())) is not None:
         raise _already_decided(earlier[0].user, earlier[1].past)
     if question_binding(asked) != verdict.binding:
@@ -335,7 +336,6 @@ async def check_decision(
     check_mode_allowed(hub, verdict.mode)
     if not token.may("start"):
         _check_only_decides(asked, verdict, token)
-    items = hub.views.pending_items(path, task)
     if isinstance(asked, QuestionAsked) and any(i["expired"] for i in items if i["call_id"] == verdict.call_id):
         store_entry(hub, task, new_entry("expire", user))
         hub.pool.wake(task)

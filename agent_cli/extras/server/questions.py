@@ -43,7 +43,9 @@ def question_form(asked: ApprovalRequested | QuestionAsked, item: Mapping[str, A
         form = {"plan": _plan, "review": _review, "questions": _questions}[asked.kind](asked, item)
     if item.get("agent"):
         task = f": {one_line(item['agent_task'])}" if item.get("agent_task") else ""
-        form["about"] = [*form["about"], f"For sub-agent {item['agent']}{task}"]
+        name = item.get("agent_name") or item["agent"]
+        where = " in the background" if item.get("agent_name") else ""
+        form["about"] = [*form["about"], f"For sub-agent {name}{where}{task}"]
     return {"comment": "", "warnings": [], "facts": [], "edit": None} | form
 
 

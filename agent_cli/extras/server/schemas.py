@@ -368,10 +368,14 @@ class QueuedMessage(BaseModel):
 
 
 class SessionDetail(SessionItem):
-    """A session with all that its view shows. head, usage_rows: what is said of it, in words."""
+    """A session with all that its view shows. head, usage_rows: what is said of it, in words.
+
+    agents: a line about each sub-agent in the background that is at work.
+    """
 
     query: str
     plan: list[dict[str, Any]]
+    agents: list[str]
     pending_items: list[dict[str, Any]]
     queued: list[QueuedMessage]
     usage: dict[str, Any]

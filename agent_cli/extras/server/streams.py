@@ -131,7 +131,7 @@ class ViewEvents:
 
 
 # What the view itself tells of a session.
-_OF_VIEW = ("plan", "usage", "answer", "changed_files", "decisions", "pending_items", "usage_rows")
+_OF_VIEW = ("plan", "agents", "usage", "answer", "changed_files", "decisions", "pending_items", "usage_rows")
 _OF_QUESTION = ("call_id", "kind", "summary", "binding", "decided", "decided_by", "form")
 
 

@@ -22,7 +22,6 @@ from agent_cli import (
     SessionStore,
     SessionView,
     TurnFinished,
-    UserMessage,
 )
 from agent_cli.extras.server.decisions import find_decision, question_binding
 from agent_cli.extras.server.live_view import LiveView
@@ -30,7 +29,7 @@ from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.questions import question_form
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
-from agent_cli.kernel.messages import user_text
+from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.edit_call import EditableCall, editable_call
 from agent_cli.kernel.runtime.pending import pending_of, saved_environment, session_holder
 from agent_cli.kernel.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
@@ -234,21 +233,26 @@ class Views:
 
     def _undecided(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> list[dict[str, Any]]:
         """Return the questions whose decisions are missing."""
-        if seen is None or seen.ended not in ("waiting", "open") or path.stem in self.pool.running:
+        running = path.stem in self.pool.running
+        if seen is None or seen.ended not in (("waiting",) if running else ("waiting", "open")):
             return []
         return [item for item in self.pending_items(path, task) if "decided" not in item]
 
     def pending_items(self, path: Path, task: ServerTask | None) -> list[dict[str, Any]]:
-        """Return what waits for a decision in a session, with all that a question shows."""
+        """Return what waits for a decision in a session, with all that a question shows.
+
+        While it is at work, only its sub-agents in the background wait.
+        """
         restored = self.restored(path)
         if restored is None or restored.waiting is None:
             return []
+        running = path.stem in self.pool.running
         waiting, entries = restored.waiting, task.open_entries() if task is not None else []
         workspace = self.workspace(path)
         items = []
         for item in pending_of(restored):
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
-            if asked is None:
+            if asked is None or (running and not item["agent_name"]):
                 continue
             change = EditableCall("", {})
             if isinstance(asked, ApprovalRequested):
@@ -287,7 +291,6 @@ class Views:
             return None
         task = self.task(session_id)
         restored = self.restored(path)
-        running = session_id in self.pool.running
         entries = task.open_entries() if task is not None else []
         live = self.live(path)
         with live.lock:
@@ -302,7 +305,8 @@ class Views:
             "mode": (task.chosen.get("mode") if task is not None else "") or turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
             "plan": turn["plan"],
-            "pending_items": [] if running else self.pending_items(path, task),
+            "agents": turn["agents"] if session_id in self.pool.running or entry["elsewhere"] else [],
+            "pending_items": self.pending_items(path, task),
             "queued": queued,
             "usage": to_json(usage) if usage is not None else {},
             "tokens": restored.tokens if restored is not None else 0,
@@ -380,7 +384,7 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
     messages: IDs of the messages that are in the log.
     """
     said = [entry for entry in view.entries if isinstance(entry, MessageView)]
-    asked = [user_text(each.message.text) for each in said if isinstance(each.message, UserMessage)]
+    asked = [user_text(each.message.text) for each in said if is_user_message(each.message)]
     queries = [text for text in asked if text]
     calls = list(view.all_calls())
     decided = [call for call in calls if call.by == "person" and call.decision not in ("", "defer")]
@@ -397,6 +401,7 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
         ],
         # A client draws progress from the status, which a record leaves out if it is the usual one.
         "plan": [to_json(item) | {"status": item.status} for item in view.plan],
+        "agents": view.background_lines(),
         "messages": {uuid for each in said for uuid in each.uuids},
     }
 

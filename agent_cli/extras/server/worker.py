@@ -343,6 +343,9 @@ class TaskWorker:
         elif entry.kind == "options" and "mode" in entry.data:
             seen.add(entry.id)
             self._take_options("mode")
+        elif entry.kind == "message" and self.agent.message_agent(entry.text):
+            seen.add(entry.id)
+            self.task.mark_done(entry.id)
         elif entry.kind == "message" and entry.how == "steer":
             seen.add(entry.id)
             with self._lock:
@@ -360,7 +363,13 @@ class TaskWorker:
                 chosen = {"resume": self.spec.session_id, "fork": False}
             config = self.task.config.replace(on_ask="suspend", **chosen)
             self.agent = Session.open(config, run_env, self._answerers, print_warning)
+            self._know_decisions(self.agent)
         return self.agent
+
+    def _know_decisions(self, agent: Session) -> None:
+        """Let the session know which questions have a decision in the inbox."""
+        deps = agent.deps
+        agent.deps = deps.replace(recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None)
 
     def _reopen_agent(self) -> Session:
         """Return the agent of a session whose turn was cut off or waits. Raises UsageError."""
@@ -370,10 +379,7 @@ class TaskWorker:
         run_env = find_environment(self.env, self.spec.cwd)
         config = self.spec.config.replace(model=None, resume=self.spec.session_id, fork=False)
         self.agent = Session.open(config, run_env, self._answerers, print_warning, as_saved="always")
-        deps = self.agent.deps
-        self.agent.deps = deps.replace(
-            recorded=lambda asked: deps.recorded(asked) or self._find_decision(asked) is not None
-        )
+        self._know_decisions(self.agent)
         self._take_options("mode")
         return self.agent
 

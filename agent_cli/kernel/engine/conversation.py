@@ -6,6 +6,7 @@ know how records are stored or how events are shown.
 
 from __future__ import annotations
 
+import _thread  # `threading` costs a one-shot run a millisecond
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
@@ -150,6 +151,26 @@ class Conversation:
         self.broken_off = broken_off
         self.woken = 0
         self._running = False
+        # Where the events of sub-agents in the background are shown: where those of the latest turn were.
+        self._show: Listener = lambda event: None
+        self._showing = _thread.RLock()
+        self.deps.state.emit = self._emit
+
+    def _emit(self, event: Event) -> None:
+        """Record and show an event of a sub-agent in the background, on its thread."""
+        self.record(event)
+        with self._showing:
+            self._show(event)
+
+    def shown_by(self, show: Listener) -> Listener:
+        """Return a listener that shows one event at a time, those of sub-agents in the background included."""
+        self._show = show
+
+        def shown(event: Event) -> None:
+            with self._showing:
+                show(event)
+
+        return shown
 
     @property
     def inbox(self) -> list[str]:
@@ -178,7 +199,7 @@ class Conversation:
         append: str = "",
     ) -> TurnResult:
         """Run `send_events` to its end. Raises ToolError."""
-        return consume(self.send_events(text, media, uuid, verbatim=verbatim, append=append), show)
+        return consume(self.send_events(text, media, uuid, verbatim=verbatim, append=append), self.shown_by(show))
 
     def send_events(
         self, text: str, media: tuple[Media, ...] = (), uuid: str = "", *, verbatim: bool = False, append: str = ""
@@ -303,7 +324,7 @@ class Conversation:
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Run `resume_events` to its end."""
-        return consume(self.resume_events(spent), show)
+        return consume(self.resume_events(spent), self.shown_by(show))
 
     def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
         """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
@@ -327,7 +348,10 @@ class Conversation:
     def pick_up(self) -> None:
         """Complete the history of an interrupted turn so that `resume` can continue it."""
         self._close_open_calls()
-        if self.history and isinstance(self.history[-1], AssistantMessage):
+        last, agents = self.history[-1] if self.history else None, self.deps.state.background
+        if not isinstance(last, AssistantMessage):
+            return
+        if agents is None or not agents.open or last.calls or is_interrupted(last):  # it did not wait for sub-agents
             self._add(UserMessage(BROKE_OFF))
 
     def end(self, reason: str) -> None:
@@ -409,6 +433,8 @@ class Conversation:
             # Memory files announced in the dropped part are announced again when they apply again.
             self.deps.context.nested_memory = self.deps.context.nested_memory.nested()
         self.last = None
+        if self.deps.state.background is not None:
+            self.deps.state.background.forget()
         self.record(Rewound(messages, self.deps.context.plan))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
@@ -445,14 +471,17 @@ class Conversation:
         """
         if self.woken >= limit or self._running or self.suspended or not isinstance(self.last, Complete):
             return False
-        ended = self.deps.context.state(jobs.Jobs).has_unreported
+        agents = self.deps.state.background
+        ended = self.deps.context.state(jobs.Jobs).has_unreported or (agents is not None and agents.has_unreported)
         return ended or any(text.startswith(HOOK_REPORT) for text in self.inbox)
 
     def take_reports(self) -> str:
         """Return the message of a turn that starts because something ended in the background."""
         self.woken += 1
         context = self.deps.context
-        return "\n\n".join([*self._hook_reports(), *context.state(jobs.Jobs).notices(context, root=True)])
+        agents = self.deps.state.background
+        reports = agents.reports(context) if agents is not None else []
+        return "\n\n".join([*self._hook_reports(), *reports, *context.state(jobs.Jobs).notices(context, root=True)])
 
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []
@@ -478,6 +507,9 @@ class Conversation:
 
         Safe from another thread.
         """
+        agents = self.deps.state.background
+        if agents is not None and (found := [agent for agent in agents.open if agent.item.call.id == call_id]):
+            return bool(agents.stop(found))
         waits = self.deps.state.nested.get(call_id)
         if waits is None or waits.cancel is None:
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -37,15 +37,14 @@ from agent_tools.cancel import CancelledError
 from agent_tools.fs import read_state
 from agent_tools.fs.workspace import is_within
 from agent_tools.lazy import lazy_imports
-from agent_tools.results import Diff, Diffs, ResultSize
+from agent_tools.results import Diff, Diffs
 from agent_tools.shell.state import carried_state
-from agent_tools.text import size_of
 
 if TYPE_CHECKING:
     from agent_cli.kernel.engine.subagents import ParallelSubagent
 
 with lazy_imports():
-    from agent_cli.kernel.engine import hook_points, subagents
+    from agent_cli.kernel.engine import background, hook_points, subagents
 
 # Why a call has no result yet: it waits for the user's approval or answer, or the user cancelled the turn.
 Unfinished = Literal["approval", "input", "cancelled"]
@@ -120,7 +119,17 @@ def execute_call(
 def _outcome(
     turn: Turn, item: PreparedCall, prefetched: PrefetchedCall | ParallelSubagent | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool, dict[str, Any]]]:
-    """Return the tool's result, True if it was interrupted, and what it did, as fields of `ToolFinished`."""
+    """Return the tool's result, True if it was interrupted, and what it did, as fields of `ToolFinished`.
+
+    Tools that change files run one at a time.
+    """
+    with turn.deps.state.editing if item.tool.changes_files else nullcontext():
+        return (yield from _run(turn, item, prefetched))
+
+
+def _run(
+    turn: Turn, item: PreparedCall, prefetched: PrefetchedCall | ParallelSubagent | None
+) -> Generator[Event, None, tuple[ToolResult | Suspended, bool, dict[str, Any]]]:
     call, context = item.call, turn.deps.context
     watched, environment = may_mutate(turn, item), turn.deps.environment
     if watched:
@@ -136,7 +145,7 @@ def _outcome(
     result: ToolResult
     try:
         if item.tool.nested:
-            nested = yield from prefetched.outcome() if prefetched else subagents.run_nested(turn, item)
+            nested = yield from prefetched.outcome() if prefetched else _run_nested(turn, item)
             if isinstance(nested, Suspended):
                 return nested, False, {}
             result = nested
@@ -158,7 +167,7 @@ def _outcome(
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
         failure = yield from report_failure(turn.deps, f"the tool {call.name}", error)
         result = ToolResult(failure, is_error=True)
-    result = fit_result(result, item.tool.result_size, context)
+    result = context.fit(result, item.tool.result_size)
     done: dict[str, Any] = {}
     if watched:
         if environment is not None and (heads := environment.observe()):
@@ -174,16 +183,10 @@ def _outcome(
     return result, interrupted, {name: value for name, value in done.items() if value}
 
 
-def fit_result(result: ToolResult, size: ResultSize, context: ToolContext) -> ToolResult:
-    """Return the result as the model is shown it: of a long one the beginning and the end, and the file with all."""
-    most = context.result_limits.most(size)
-    # The tool itself may have added a few notes to a result of the right size.
-    if size == "whole" or size_of(result.text) <= most * 5 // 4 + 500:
-        return result
-    buffer = context.result_buffer(size)
-    buffer.feed(result.text.encode("utf-8", "replace"))
-    buffer.close()
-    return result.replace(text=buffer.text("ask for less of it", failed=result.is_error))
+def _run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolResult | Suspended]:
+    if item.args.background:
+        return background.start_in_background(turn, item)
+    return (yield from subagents.run_nested(turn, item))
 
 
 def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.kernel.engine.compaction.trigger import compact_after_overflow, compact_if_needed
@@ -35,7 +35,15 @@ from agent_cli.kernel.events import (
     TurnStarted,
     Warned,
 )
-from agent_cli.kernel.messages import CONTINUE_CUT, AssistantMessage, Message, ToolCall, UserMessage, pending_calls
+from agent_cli.kernel.messages import (
+    CONTINUE_CUT,
+    AssistantMessage,
+    Message,
+    ToolCall,
+    UserMessage,
+    is_answered,
+    pending_calls,
+)
 from agent_cli.kernel.results import (
     Action,
     Cap,
@@ -162,11 +170,11 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
         yield PlanChanged(turn.deps.context.plan, paused=True)
     try:
         yield from apply_initial_overrides(turn)
-        with deadline(turn, options.limits.seconds if turn.deps.depth == 0 else 0):
+        with deadline(turn, options.limits.seconds if turn.deps.keeps_time else 0):
             result = yield from _rounds(turn)
     except CancelledError:
         yield from turn.close_open_calls(turn.cancelled_result)
-        if turn.timed_out and turn.deps.depth == 0:
+        if turn.timed_out and turn.deps.keeps_time:
             result = yield from _out_of_budget(turn, "duration", summary=not turn.in_model_call)
         else:
             result = Failed(turn.end("interrupted"))
@@ -174,6 +182,9 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
         result = yield from _without_model(turn, error.failure)
     finally:
         restore_overrides(turn)
+    agents = deps.state.background if deps.depth == 0 else None
+    if agents is not None:
+        yield from agents.end_turn(result)
     if deps.depth == 0 and deps.hooks.wants("StopFailure"):
         yield from hook_points.after_failure(turn, result)
     if deps.depth == 0:
@@ -184,6 +195,9 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
 
 
 def _rounds(turn: Turn) -> Run:
+    agents = turn.deps.state.background if turn.deps.depth == 0 else None
+    if agents is not None:
+        agents.resume(turn, ask=turn.deps.attended)
     if waiting := pending_calls(turn.history):
         yield TurnResumed("calls without a result", turn.budget.rounds_left)
         ended = yield from _run_calls(turn, waiting)
@@ -194,13 +208,17 @@ def _rounds(turn: Turn) -> Run:
             return over
     elif turn.options.spent.rounds and turn.deps.depth == 0:
         yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)
+    # The model has answered, and its sub-agents are at work.
+    if is_answered(turn.history) and _agents_left(turn) == "suspended":
+        return (yield from _suspend(turn, "approval"))
     while True:
         # Messages typed after an interrupt belong to the next turn: read here, they would never be answered.
         turn.deps.context.cancel.check()
         texts = turn.deps.inbox()
         if texts and turn.deps.hooks.wants("UserPromptSubmit"):
             texts = yield from session_hooks.filter_inbox(turn.deps, texts)
-        for text in [*texts, *turn.news(), *turn.deps.context.notices(), *_stuck_reminders(turn)]:
+        reports = turn.agent_reports()
+        for text in [*texts, *turn.news(), *turn.deps.context.notices(), *reports, *_stuck_reminders(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()
@@ -226,6 +244,10 @@ def _rounds(turn: Turn) -> Run:
             yield from turn.add(UserMessage(more))
         elif turn.was_cut:
             return LimitReached(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
+        elif (waits := _agents_left(turn)) == "suspended":
+            return (yield from _suspend(turn, "approval"))
+        elif waits:
+            continue
         elif (call := turn.deps.at_end(turn)) is not None:
             yield from turn.add(AssistantMessage((call,)))
             ended = yield from _run_calls(turn, (call,))
@@ -233,6 +255,12 @@ def _rounds(turn: Turn) -> Run:
                 return over
         else:
             return _complete(turn, answer, _answer_in_text(turn, answer))
+
+
+def _agents_left(turn: Turn) -> Literal["", "more", "suspended"]:
+    """Wait for the sub-agents in the background before the turn ends, unless they outlive it. Raises CancelledError."""
+    agents = turn.deps.state.background
+    return agents.wait(turn) if agents is not None and not (turn.deps.depth or agents.outlive) else ""
 
 
 def _answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
@@ -326,6 +354,8 @@ def _send_less(turn: Turn, error: ModelError) -> Generator[Event, None, Failure 
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
     """Return why a text-only answer does not end the turn, as a message to the model; None if it does."""
+    if turn.deps.background and (texts := turn.deps.inbox()):
+        return "\n\n".join(texts)
     if turn.looped:
         return (yield from turn_end.after_repetition(turn))
     if not answer.text.strip():
@@ -380,11 +410,15 @@ def _with_unrepeated(turn: Turn, text: str) -> str:
 
 
 def _suspend(turn: Turn, why: str) -> Run:
-    waiting = pending_calls(turn.history)
+    waiting = [call.id for call in pending_calls(turn.history)]
+    if turn.deps.depth == 0 and (agents := turn.deps.state.background) is not None:
+        if not agents.outlive:
+            agents.wait_idle(turn)
+        waiting += [call_id for agent in agents.open for call_id in agent.asked]
     left, mode = turn.budget.rounds_left, turn.deps.policy.mode
     yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, suspended_state(turn))
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
-    return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
+    return Suspended(turn.end(reason), pending=tuple(waiting))
 
 
 def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:

@@ -221,8 +221,8 @@ class Budget:
     ) -> None:
         spent = before or Spent()
         self._before = spent
-        self._siblings = [] if siblings is None else siblings
-        self._siblings.append(self)
+        self.siblings = [] if siblings is None else siblings
+        self.siblings.append(self)
         self.limits = limits
         self.rounds = spent.rounds
         self.tool_calls = spent.tool_calls
@@ -310,7 +310,7 @@ class Budget:
 
     def _used_by_siblings(self, what: Literal["rounds", "tool_calls", "cost"]) -> float:
         """Return the amount that the siblings have used since they began."""
-        others = [other for other in self._siblings if other is not self]
+        others = [other for other in self.siblings if other is not self]
         return float(sum(getattr(other, what) - getattr(other._before, what) for other in others))
 
     @property
@@ -322,13 +322,13 @@ class Budget:
         )
         return Spent(self.all_rounds, self.seconds, calls, cost, self.failures, dict(self._denials))
 
-    def adopt(self, spent: Spent) -> None:
-        """Adopt the sums of a nested turn, which started from our own."""
-        self.rounds, self.tool_calls, self.cost = spent.rounds, spent.tool_calls, spent.cost
+    def adopt(self, spent: Spent, before: Spent) -> None:
+        """Add what a nested turn used that this one waited for. before: the sums that it started from, our own."""
+        self.add(spent, before)
         self._waited = self._clock() - self._started - spent.seconds
 
     def add(self, spent: Spent, before: Spent) -> None:
-        """Add what a nested turn used that ran in parallel with others. before: the sums that it started from."""
+        """Add what a nested turn used that ran at the same time as others. before: the sums that it started from."""
         self.rounds += spent.rounds - before.rounds
         self.tool_calls += spent.tool_calls - before.tool_calls
         self.cost += spent.cost - before.cost

@@ -47,13 +47,15 @@ MAX_DEPTH = 2
 class NestedTurn:
     """The turn of a sub-agent for a Task call. Raises ToolError for an unknown type.
 
+    name: of a sub-agent in the background, which an interruption of the parent does not stop.
     model: its own model; None: the parent turn's.
     before: what the parent had spent before it.
     """
 
-    def __init__(self, turn: Turn, item: PreparedCall) -> None:
+    def __init__(self, turn: Turn, item: PreparedCall, name: str = "") -> None:
         self._turn = turn
         self._item = item
+        self._name = name
         self.kind = agent_type(turn, item.args.subagent_type)
         self.deps = nested_deps(turn, self.kind, item.call.id)
         self.model: ModelHandle | None = None
@@ -61,7 +63,9 @@ class NestedTurn:
         self._waits = turn.deps.state.nested[item.call.id]
         above = turn.deps.context.cancel
         self._waits.cancel = cancel = self.deps.context.cancel = CancelToken()
-        self._forget = above.on_cancel(lambda: cancel.cancel(above.reason))
+        self._forget: Callable[[], None] = lambda: None
+        if not name:
+            self._forget = above.on_cancel(lambda: cancel.cancel(above.reason))
         self._history = list(self._waits.history)
 
     def open_model(self, name: str) -> None:
@@ -110,19 +114,32 @@ class NestedTurn:
     def wrap(self, event: Event) -> Event:
         """Return an event of the sub-agent as one of the parent turn."""
         turn = self._turn
+        if self._name:
+            return SubagentEvent(self.kind.name, self._item.call.id, event, self._name)
         if isinstance(event, TurnFinished) and event.changed_files:
             turn.checks.changed_since = turn.checks.wrote = True
         if isinstance(event, Checkpoint):
             return outer_checkpoint(turn, event)
         return SubagentEvent(self.kind.name, self._item.call.id, event)
 
-    def end(self, result: TurnResult) -> ToolResult | Suspended:
-        """Store the state of a suspended turn; return the result of the call. Raises CancelledError."""
-        turn, waits, call = self._turn, self._waits, self._item.call
-        turn.usage += result.end.usage
-        turn.denials += result.end.denials
+    def store(self, result: TurnResult) -> None:
+        """Store the state from which the turn goes on."""
+        waits = self._waits
         waits.history = (*self._history, *result.end.messages)
         waits.seen, waits.shell = self.deps.context.seen, carried_state(self.deps.context)
+
+    def report(self, result: TurnResult) -> ToolResult:
+        """Return the final answer of a turn that has ended. Raises CancelledError."""
+        if self.deps.context.cancel.cancelled and (self._name or not self._turn.deps.context.cancel.cancelled):
+            return ToolResult(f"The sub-agent was {self.deps.context.cancel.reason} before it finished.", is_error=True)
+        return _result(result)
+
+    def end(self, result: TurnResult) -> ToolResult | Suspended:
+        """Store the state of a suspended turn; return the result of the call. Raises CancelledError."""
+        turn, call = self._turn, self._item.call
+        turn.usage += result.end.usage
+        turn.denials += result.end.denials
+        self.store(result)
         self._forget()
         if isinstance(result, Suspended):
             return result
@@ -131,9 +148,7 @@ class NestedTurn:
         del turn.deps.state.nested[call.id]
         if turn.deps.hooks.wants("PostToolUse", self._item.tool.name):
             turn.deps.state.ended[call.id] = self._summary(result)
-        if self.deps.context.cancel.cancelled and not turn.deps.context.cancel.cancelled:
-            return ToolResult(f"The sub-agent was {self.deps.context.cancel.reason} before it finished.", is_error=True)
-        return _result(result)
+        return self.report(result)
 
     def _summary(self, result: TurnResult) -> SubagentEnd:
         model = self.model.label if self.model is not None else self._turn.options.label
@@ -153,7 +168,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
     run = Steps(nested.run())
     for event in run:
         yield nested.wrap(event)
-    turn.budget.adopt(nested.deps.spent_by(run.result))
+    turn.budget.adopt(nested.deps.spent_by(run.result), nested.before)
     return nested.end(run.result)
 
 
@@ -223,12 +238,13 @@ def _result(result: TurnResult) -> ToolResult:
 _GRACE_SECONDS = 5.0
 
 
-class _Question:
+class SubagentQuestion:
     """A question of a sub-agent to the user, and its answer."""
 
     def __init__(self, ask: Callable[[Any], Any], about: Any) -> None:
         self._ask, self._about = ask, about
         self.answer: Any = None
+        self.done = False
         self.error: BaseException | None = None
 
     def put(self) -> None:
@@ -237,6 +253,8 @@ class _Question:
             self.answer = self._ask(self._about)
         except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
             self.error = error
+        finally:
+            self.done = True
 
 
 class _Done:
@@ -281,7 +299,7 @@ class ParallelSubagent:
             run.close()
             self._group.steps.put((self, _Done()))
 
-    def _hand_over(self, step: Event | _Question) -> None:
+    def _hand_over(self, step: Event | SubagentQuestion) -> None:
         """Pass a step to the parent's thread, and wait until it is handled."""
         self._released.clear()
         self._group.steps.put((self, step))
@@ -293,7 +311,7 @@ class ParallelSubagent:
         self._released.set()
 
     def _ask(self, ask: Callable[[Any], Any], about: Any) -> Any:
-        question = _Question(ask, about)
+        question = SubagentQuestion(ask, about)
         self._hand_over(question)
         if question.error is not None:
             raise question.error
@@ -324,7 +342,7 @@ class SubagentGroup:
     """Sub-agents that run in parallel, at most `max_parallel` at a time."""
 
     def __init__(self, turn: Turn, max_parallel: int) -> None:
-        self.steps: SimpleQueue[tuple[ParallelSubagent | None, Event | _Question | _Done | _Interrupted]] = (
+        self.steps: SimpleQueue[tuple[ParallelSubagent | None, Event | SubagentQuestion | _Done | _Interrupted]] = (
             SimpleQueue()
         )
         self.closed = False
@@ -341,7 +359,7 @@ class SubagentGroup:
         if deps.open_model is not None:
             # Parallel requests need separate connections.
             nested.open_model(nested.kind.model or self._turn.options.label)
-        nested.deps = nested.deps.replace(siblings=self.siblings, small=_separate_small_model(self._turn))
+        nested.deps = nested.deps.replace(siblings=self.siblings, small=separate_small_model(self._turn))
         self.members.append(ParallelSubagent(self, item, nested))
         self._waiting.append(self.members[-1])
 
@@ -383,7 +401,7 @@ class SubagentGroup:
                 return
 
     def _handle(
-        self, member: ParallelSubagent | None, step: Event | _Question | _Done | _Interrupted
+        self, member: ParallelSubagent | None, step: Event | SubagentQuestion | _Done | _Interrupted
     ) -> Generator[Event, None, None]:
         if member is None or isinstance(step, _Interrupted):
             return
@@ -391,7 +409,7 @@ class SubagentGroup:
             member.done = True
             member.charge(self._turn)
             return
-        if isinstance(step, _Question):
+        if isinstance(step, SubagentQuestion):
             with self._turn.budget.waiting():
                 step.put()
         else:
@@ -408,6 +426,8 @@ class SubagentGroup:
 def may_join(turn: Turn, item: CheckedCall) -> bool:
     """Return True if the call starts, without a question, a sub-agent whose tools only read."""
     if isinstance(item, CallError) or not item.tool.nested or item.decision.level is not Level.ALLOW:
+        return False
+    if item.args.background:
         return False
     try:
         kind = agent_type(turn, item.args.subagent_type)
@@ -432,7 +452,7 @@ def start_subagents(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, Para
     return {member.item.call.id: member for member in group.members}
 
 
-def _separate_small_model(turn: Turn) -> Callable[[], ModelHandle] | None:
+def separate_small_model(turn: Turn) -> Callable[[], ModelHandle] | None:
     """Return a function that opens the small model for one sub-agent, with a separate connection."""
     small, open_model = turn.deps.small, turn.deps.open_model
     if small is None or open_model is None:

@@ -171,6 +171,7 @@ class TurnDeps(Value):
     agents: sub-agent types by name.
     agent: type of the sub-agent whose turn this is; "" at the top.
     depth: nesting depth of that sub-agent; 0 at the top.
+    background: that sub-agent works in the background, so no turn above it keeps its time.
     above: histories of the enclosing turns, the user's own first.
     workflows: by the name used in a prompt's `flow`; called with the turn and the stored state or None.
     environment: how things stand for the model; None if nobody tells it.
@@ -207,6 +208,7 @@ class TurnDeps(Value):
     agents: Mapping[str, AgentType] = MappingProxyType({})
     agent: str = ""
     depth: int = 0
+    background: bool = False
     above: tuple[Sequence[Message], ...] = ()
     workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
     environment: Environment | None = None
@@ -220,6 +222,11 @@ class TurnDeps(Value):
         # The user's messages, and the guards of an answer, belong to the turn above.
         of_above: dict[str, Any] = {"inbox": list, "guards": (), "fallbacks": (), "planner": None}
         return self.replace(context=context, policy=policy, **{**of_above, **changes})
+
+    @property
+    def keeps_time(self) -> bool:
+        """True if the time limit is that of this turn, and of none above it."""
+        return self.depth == 0 or self.background
 
     def traits_of(self, name: str) -> Tool[Any]:
         """Return an offered tool, or a built-in one that earlier calls used, to read its traits."""
@@ -297,6 +304,16 @@ class Turn:
         if environment is None or self.deps.depth:
             return []
         return environment.changes(mode=self.deps.policy.mode, changed=lambda: read_state.changed_files(context))
+
+    def agent_reports(self) -> list[str]:
+        """Return the reports of the sub-agents in the background that have ended since the last request."""
+        agents = self.deps.state.background
+        if agents is None or self.deps.depth:
+            return []
+        agents.answer_questions()
+        agents.resume(self, ask=False)
+        reports: list[str] = agents.reports(self.deps.context, self)
+        return reports
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         window = self.deps.state.window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread  # `threading` costs a one-shot run a millisecond
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -9,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from agent_cli.config.schema import TurnSettings
 from agent_cli.kernel.decisions import Decision, Level
-from agent_cli.kernel.events import LeftOut
+from agent_cli.kernel.events import Event, LeftOut
 from agent_cli.kernel.messages import Message, ToolCall
 from agent_cli.kernel.modes import Effort
 from agent_cli.kernel.results import Limits, Spent, Usage
@@ -115,7 +116,12 @@ class ModelHandle(Value):
 
 
 class ChangeObserver:
-    """Observer of calls that may change files; this base class does nothing."""
+    """Observer of calls that may change files; this base class does nothing.
+
+    takes_all: it acts on all changes of a turn when that ends, so nothing may outlive the turn.
+    """
+
+    takes_all = False
 
     def turn(self, history: Sequence[Message], *, new: bool, model: str) -> None:
         """Handle the start (or resumption) of a turn with this history. model: the label of its model."""
@@ -150,6 +156,13 @@ class ChangeObserver:
     def summed(self) -> str:
         """Summarize the changes of the latest turn: "3 files created, 2 modified"; "" for none."""
         return ""
+
+    def for_agent(self, history: Sequence[Message], title: str) -> ChangeObserver:
+        """Return the observer of a sub-agent in the background, whose changes are undone by themselves.
+
+        history: of the turn that starts it. title: names its changes.
+        """
+        return self
 
     def close(self) -> None:
         """Handle the end of the conversation."""
@@ -299,7 +312,11 @@ class ConversationState:
     prompt_id: UUID of the message that the turn answers.
     agent_id: the call that started the sub-agent whose state this is; "" at the top.
     agent_transcript: returns the path of a sub-agent's transcript by its ID; None if there is none.
-    reported: called when a hook in the background has put its report into the inbox, on its thread.
+    reported: called when something in the background has a report for the model, on its thread.
+    background: the sub-agents in the background; None before the first.
+    asks_in_turn: the questions of these are put on the thread of the turn, once that waits for them.
+    emit: records an event of these and shows it, on any thread.
+    editing: held while a tool changes files, from the look at them to the last byte.
     """
 
     def __init__(self, window: Window | None = None) -> None:
@@ -315,11 +332,16 @@ class ConversationState:
         self.prompt_id = self.agent_id = ""
         self.agent_transcript: Callable[[str], str | None] = lambda agent_id: None
         self.reported: Callable[[], None] = lambda: None
+        self.background: Any = None  # BackgroundAgents, which is built on turns
+        self.asks_in_turn = False
+        self.emit: Callable[[Event], None] = lambda event: None
+        self.editing = _thread.allocate_lock()
 
     def of_nested(self, call_id: str) -> ConversationState:
         """Return the state of a sub-agent: shared with this one, except for its window."""
         made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
         made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
+        made.editing = self.editing
         made.prompt_id, made.agent_id, made.agent_transcript = self.prompt_id, call_id, self.agent_transcript
         for model, left in self.window.left_out.items():
             if left.tools:

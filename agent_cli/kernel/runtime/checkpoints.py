@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.types import ChangeObserver
-from agent_cli.kernel.messages import Message
+from agent_cli.kernel.messages import Message, UserMessage, is_user_message
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.environment import read_settings
@@ -47,13 +47,14 @@ class CheckpointKeeper(ChangeObserver):
         self._model = ""
         self._recorder: Recorder | None = None
         self._turn: tuple[Sequence[Message], bool] = ((), True)
+        self._of_agent = False
 
     @property
     def recorder(self) -> Recorder:
         if self._recorder is None:
             where = store_config(self._run_env, self._settings, self._session)
             self._recorder = checkpoints_recorder.Recorder(where, Redactor(self._run_env.env), lambda: self._model)
-            self._recorder.turn(self._turn[0], new=self._turn[1])
+            self._recorder.turn(self._turn[0], new=self._turn[1], agent=self._of_agent)
         return self._recorder
 
     def turn(self, history: Sequence[Message], *, new: bool, model: str) -> None:
@@ -93,6 +94,13 @@ class CheckpointKeeper(ChangeObserver):
             number = self._recorder.number
             return checkpoints_undo.UndoManager(self._recorder.store).summed([number]) if number is not None else ""
         return ""
+
+    def for_agent(self, history: Sequence[Message], title: str) -> ChangeObserver:
+        other = CheckpointKeeper(self._run_env, self._settings, self._session)
+        other._of_agent = True
+        at = next((n for n, message in reversed([*enumerate(history)]) if is_user_message(message)), 0)
+        other.turn((*history[:at], UserMessage(title)), new=True, model=self._model)
+        return other
 
     def close(self) -> None:
         """Prune the store if something was recorded and pruning is due."""

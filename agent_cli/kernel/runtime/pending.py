@@ -66,7 +66,9 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
         return []
     asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
     ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
-    items = pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
+    items = pending_items(
+        asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl, names=waiting.names
+    )
     for item in items[len(waiting.undecided) :]:
         item["decided"] = f"{_decision(waiting, item['call_id'])}, not run"
     return items

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -10,6 +11,8 @@ from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
 from agent_cli.kernel.decisions import Approver, Asker, approval_record, reply_record
 from agent_cli.kernel.engine.conversation import Conversation, Listener, consume
+from agent_cli.kernel.engine.loop import run_turn
+from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.engine.types import NestedState
 from agent_cli.kernel.events import (
     ApprovalRequested,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from agent_cli.hooks.events import ModelSwitch
+    from agent_cli.kernel.engine.background import BackgroundAgent, BackgroundAgents
     from agent_cli.kernel.engine.types import ModelHandle, ToolTable
     from agent_cli.kernel.messages import Message
     from agent_cli.kernel.modes import AgentType
@@ -55,10 +59,12 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.kernel.engine import (
+        background,
         session_hooks,  # only with hooks
         structured_output,
     )
     from agent_cli.kernel.runtime import (
+        background_agents,  # only where an earlier process left some
         ide,  # only where somebody sits at an editor
         pending,  # only to resume a turn
         user_decision,  # only to decide about calls
@@ -156,6 +162,8 @@ class Session(Conversation):
         self.transcript, self.ids, self._log = build.transcript, build.ids, build.log
         self._telemetry, self._warn = build.telemetry, build.warn
         self.name = restored.name if restored else ""
+        if restored is not None and restored.agents:
+            background_agents.restore_agents(self.deps, restored, copied=build.config.fork)
         self._unsaid: list[SessionNamed | UsageAdded | HookFinished] = []
         self._config = build.config
         self._ide: SessionIde | None = None
@@ -216,6 +224,22 @@ class Session(Conversation):
     def nested_histories(self) -> dict[str, Sequence[Message]]:
         """The histories of suspended sub-agents, by their Task call."""
         return {call_id: waits.history for call_id, waits in self.deps.state.nested.items()}
+
+    @property
+    def background(self) -> BackgroundAgents | None:
+        """The sub-agents in the background; None if there never was one."""
+        agents: BackgroundAgents | None = self.deps.state.background
+        return agents
+
+    @property
+    def agent_names(self) -> dict[str, str]:
+        """The names of the sub-agents in the background, by their Task call."""
+        return {a.item.call.id: a.name for a in self.background.by_name.values()} if self.background is not None else {}
+
+    @property
+    def agents_at_work(self) -> list[str]:
+        """The names of the sub-agents in the background that have not ended."""
+        return [agent.name for agent in self.background.open] if self.background is not None else []
 
     @property
     def save_rule(self) -> Callable[[str], str] | None:
@@ -324,6 +348,8 @@ class Session(Conversation):
 
     def close(self, reason: str = "other") -> None:
         """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
+        if self.background is not None:
+            self.background.close()
         try:
             self.record_unsaid()
             if self.history and not self.suspended:
@@ -345,6 +371,26 @@ class Session(Conversation):
         """Tell the model of a change, with all others, before the next message or request."""
         if self.deps.environment is not None:
             self.deps.environment.pending.append(text)
+
+    def outlive_turns(self, show: Listener, on_end: Callable[[BackgroundAgent], None]) -> None:
+        """Let sub-agents in the background work on when turns end, unless these are staged. show: shows their events.
+
+        on_end: called when one has ended by itself, on its thread.
+        """
+        agents = background.agents_of(self.deps.state)
+        self.deps.state.asks_in_turn = False
+        agents.outlive, agents.on_end = not self.deps.watch.takes_all, on_end
+        self.shown_by(show)
+
+    def message_agent(self, text: str) -> bool:
+        """Pass a message "@NAME ..." to the sub-agent in the background of this name; return False if there is none."""
+        agents, found = self.background, re.match(r"@([\w.-]+)\s+(\S.*)", text, re.DOTALL)
+        return agents is not None and found is not None and agents.send(found[1], found[2].strip())
+
+    def resume_agents(self) -> None:
+        """Let the sub-agents in the background go on that stopped, and ask again what they ask."""
+        if self.background is not None:
+            self.background.resume(Turn(self.history, self.deps, self.options, run_turn), ask=True)
 
     def when_reported(self, run: Callable[[], None]) -> None:
         """Call a function when a hook in the background has a report for the model, on its thread."""
@@ -427,6 +473,8 @@ class Session(Conversation):
         )
         self.suspended_state = waiting.kept
         for call_id, messages in waiting.nested.items():
+            if call_id in waiting.names:
+                continue
             seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
             window = Window(waiting.nested_compactions.get(call_id, ()))
             deps.state.nested[call_id] = NestedState(messages, seen, shell, window)

@@ -123,9 +123,11 @@ class LiveSession(SessionView):
 
     def asked_for(self, call_id: str) -> str:
         """Describe the sub-agent that a question is for; "" for none."""
-        task = next((task for call, task in self.asked.items() if call.call_id == call_id), None)
+        task = next((task for call, task in [*self.asked.items()] if call.call_id == call_id), None)
         if task is None:
             return ""
+        if task.nested is not None and task.nested.background:
+            return f"for {task.nested.agent} in the background: {task.summary.partition(': ')[2]}"
         name = task.summary if task.requested else f"Sub-agent {task.nested.agent if task.nested is not None else ''}"
         return f"for {name[:1].lower()}{name[1:]}"
 
@@ -241,10 +243,13 @@ class LiveSession(SessionView):
     def _forget(self) -> None:
         """Drop what is known of the turns before this one."""
         self._dropped += len(self.turns[:-1])
-        self.entries, self.turns = self.entries[-1:], self.turns[-1:]
+        at_work = [call for call in self.own_calls() if call.nested is not None and call.nested.at_work]
+        self.entries = [*(call for call in at_work if call is not self.entries[-1]), *self.entries[-1:]]
+        self.turns = self.turns[-1:]
         self.ends, self.begun, self._texts = [], [], []
-        self._nested = {call: nested for call, nested in self._nested.items() if call.result is None}
-        self._open = {call_id: call for call_id, call in self._open.items() if call.result is None}
+        kept = [call for call in self._open.values() if call.result is None or call in at_work]
+        self._nested = {call: nested for call, nested in self._nested.items() if call in kept}
+        self._open = {call_id: call for call_id, call in self._open.items() if call in kept}
 
     def _nest(self, agent: str, task: CallView) -> LiveSession:
         nested = type(self)(agent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
@@ -20,11 +21,13 @@ def pending_items(
     *,
     asked_at: str = "",
     plan_ttl: int = 0,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return an object for each pending decision, with what the user needs to know.
 
     nested: histories of suspended sub-agents, by their Task call.
     asked_at: when the user was asked, as a log timestamp; now by default.
+    names: of sub-agents in the background, by their Task call.
     plan_ttl: minutes after which a plan expires; 0 for never.
     """
     asked_at = asked_at or utc_stamp()
@@ -39,6 +42,7 @@ def pending_items(
             "request": request,
             "said": summary,
             "agent": str(task.arguments.get("subagent_type", "")) if task is not None else None,
+            "agent_name": names.get(parent),
             "agent_task": str(task.arguments.get("description", "")) if task is not None else None,
             "parent_tool_use_id": parent or None,
             "asked_at": asked_at,

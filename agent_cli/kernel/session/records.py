@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, LeftOut, QuestionAnswered, QuestionAsked
+from agent_cli.kernel.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    LeftOut,
+    QuestionAnswered,
+    QuestionAsked,
+    TurnFinished,
+)
 from agent_cli.kernel.messages import Message, ToolCall
 from agent_cli.kernel.results import Diagnostics, Spent, Usage
 from agent_cli.kernel.window import Compaction, UsageReport
@@ -88,6 +95,7 @@ class WaitingTurn(Value, tag="Waiting"):
     asked_at: when the user was last asked.
     nested: histories of sub-agents, by the id of their Task call.
     by_model: usage of the turn so far.
+    names: of the sub-agents in the background, by the id of their Task call; their questions are among the others.
     """
 
     calls: tuple[ToolCall, ...]
@@ -107,6 +115,7 @@ class WaitingTurn(Value, tag="Waiting"):
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
     by_model: dict[str, Usage] = {}  # noqa: RUF012 - never changed
     edits: dict[str, ApprovalResolved] = {}  # noqa: RUF012 - never changed
+    names: dict[str, str] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -117,6 +126,26 @@ class WaitingTurn(Value, tag="Waiting"):
     def decided(self) -> tuple[str, ...]:
         """Ids of calls that are decided but not carried out."""
         return tuple(i for i in (*self.requests, *self.questions) if i in self.decisions or i in self.answers)
+
+
+class RestoredAgent(Value):
+    """A sub-agent in the background that has not ended, or whose report the model does not have.
+
+    history: its messages, with open calls. asked: what it asks the user.
+    started: ids of calls that have begun.
+    ended: how it ended; None if it did not.
+    """
+
+    name: str
+    kind: str
+    call_id: str
+    history: tuple[Message, ...]
+    asked: tuple[ApprovalRequested | QuestionAsked, ...] = ()
+    started: frozenset[str] = frozenset()
+    seen: dict[str, str] = {}  # noqa: RUF012 - never changed
+    shell: ShellSnapshot | None = None
+    compactions: tuple[Compaction, ...] = ()
+    ended: TurnFinished | None = None
 
 
 class Restored(Value):
@@ -137,6 +166,7 @@ class Restored(Value):
     plans: versions of the plan, each with the number of messages at that time.
     counts: numbers of messages in the log, by scope, for `MessageIds`.
     uuids: those of each message, if they were read from a transcript.
+    agents: sub-agents in the background.
     """
 
     header: Header
@@ -168,6 +198,7 @@ class Restored(Value):
     plans: tuple[tuple[int, tuple[TodoItem, ...]], ...] = ()
     counts: dict[str, int] = {}  # noqa: RUF012 - never changed
     uuids: tuple[tuple[str, ...], ...] = ()
+    agents: tuple[RestoredAgent, ...] = ()
 
 
 class SessionInfo(Value):

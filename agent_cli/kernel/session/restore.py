@@ -174,6 +174,7 @@ def _to_restored(replay: _LogReplay, name: str) -> Restored:
         name=state.name,
         mode=state.turn.mode,
         counts=state.counts,
+        agents=tuple(agent.restored(call_id) for call_id, agent in state.agents.items()),
     )
 
 

@@ -38,10 +38,10 @@ from agent_cli.kernel.events import (
     UsageAdded,
     events_by_tag,
 )
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage, reported_calls
 from agent_cli.kernel.results import Action, Diagnostics, Spent, Usage
 from agent_cli.kernel.session.history import History
-from agent_cli.kernel.session.records import WaitingTurn
+from agent_cli.kernel.session.records import RestoredAgent, WaitingTurn
 from agent_cli.kernel.window import Window
 from agent_tools.results import TodoItem
 from agent_tools.shell.state import ShellSnapshot
@@ -141,10 +141,32 @@ _CHARS_PER_TOKEN = 4
 T = TypeVar("T")
 # Terminal reasons of turns that can be resumed as they are.
 _CUT_OFF = ("interrupted", "inference_error")
+# What a waiting turn has by call.
+_DECIDED = ("requests", "questions", "decisions", "answers", "edits")
+
+
+class AgentReplay:
+    """A sub-agent in the background: its turn is replayed like any other. ended: how; None while it goes on."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name, self.kind = name, kind
+        self.state = ReplayState()
+        self.ended: TurnFinished | None = None
+
+    def restored(self, call_id: str) -> RestoredAgent:
+        """Return the state that another process goes on with, or its report."""
+        state, waits = self.state, self.state.waiting()
+        asked: tuple[ApprovalRequested | QuestionAsked, ...] = ()
+        if waits is not None:
+            asked = (*waits.requests.values(), *waits.questions.values())
+        return RestoredAgent(
+            self.name, self.kind, call_id, state.history.end(), asked, frozenset(state.started), state.seen,
+            state.shell, tuple(state.window.compactions), self.ended,
+        )  # fmt: skip
 
 
 class ReplayState:
-    """The state after the records read so far."""
+    """The state after the records read so far. agents: sub-agents in the background that the model has no report of."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -174,6 +196,7 @@ class ReplayState:
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
         self.counts: dict[str, int] = {}
+        self.agents: dict[str, AgentReplay] = {}
 
     def apply(self, event: Event, time: str) -> None:
         self.turn.advance(time)
@@ -183,6 +206,8 @@ class ReplayState:
                 self.history.add(message)
                 self._after_message(message)
                 self._count(message)
+                for call_id in reported_calls(message.text) if self.agents else ():
+                    self.agents.pop(call_id, None)
             case RoundStarted(round=number):
                 self.turn.enter_round(number)
             case ToolRequested(call_id=call_id, tool=tool, arguments=arguments):
@@ -212,6 +237,7 @@ class ReplayState:
                 self.history.rewind(messages)
                 self.window.rewind_to(messages)
                 self.plan, self.seen = plan, {}
+                self.agents = {i: agent for i, agent in self.agents.items() if agent.ended is None}
                 self.plans = [(count, items) for count, items in self.plans if count <= messages]
             case TurnStarted():
                 self.turn.begin(event, time, resumed=bool(self.history.open))
@@ -250,8 +276,24 @@ class ReplayState:
                 if verdict != "defer":
                     self.answers[call_id] = event
                     self.turn.note_answer(mode)
-            case SubagentEvent(call_id=call_id, event=inner):
-                self._apply_nested(call_id, inner, time)
+            case SubagentEvent():
+                self._apply_to_agent(event, time)
+
+    def _apply_to_agent(self, event: SubagentEvent, time: str) -> None:
+        """Apply an event of a sub-agent. One in the background has a state for itself."""
+        call_id, inner = event.call_id, event.event
+        if not event.name:
+            self._apply_nested(call_id, inner, time)
+            return
+        agent = self.agents.setdefault(call_id, AgentReplay(event.name, event.agent))
+        agent.state.apply(inner, time)
+        if isinstance(inner, MessageAdded):
+            self.counts[call_id] = self.counts.get(call_id, 0) + 1
+        elif isinstance(inner, UsageAdded):
+            self.usage += inner.usage
+            self.turn.add_usage(inner.model, inner.usage)
+        elif isinstance(inner, TurnFinished):
+            agent.ended = inner if inner.result != "Suspended" else None
 
     def _apply_to_window(self, event: Compacted | Uncompacted | Pinned | LeftOut) -> None:
         """Apply an event that changes what the model is shown of the history."""
@@ -324,6 +366,8 @@ class ReplayState:
         for history in (self.history, *self.nested.values()):
             history.mark_lost()
         self.turn.clear_checkpoint()
+        for agent in self.agents.values():
+            agent.state.mark_lost()
 
     def _count(self, message: Message) -> None:
         """Track the context size: a usage report comes just before its answer."""
@@ -341,8 +385,22 @@ class ReplayState:
         """Return the turn that waits for a user, or for decisions to be carried out; None if there is none.
 
         A call that has begun is not pending: it may have run in part and must not run again. Later calls that the user
-        has decided still wait.
+        has decided still wait. The questions of sub-agents in the background wait with those of the turn.
         """
+        found = self._own_waiting()
+        for call_id, agent in self.agents.items():
+            if agent.ended is None and (asked := agent.state.waiting()) is not None:
+                found = found or self._build_waiting(())
+                found = found.replace(
+                    names={**found.names, call_id: agent.name},
+                    nested={**found.nested, call_id: agent.state.history.end()},
+                    asked_at=max(found.asked_at, asked.asked_at),
+                    grants=(*found.grants, *asked.grants),
+                    **{name: {**getattr(found, name), **getattr(asked, name)} for name in _DECIDED},
+                )
+        return found
+
+    def _own_waiting(self) -> WaitingTurn | None:
         started = self._started_calls(self.history.open)
         inside = self._started_calls(i for history in self.nested.values() for i in history.open)
         calls = tuple(call for call in self.history.open.values() if call.id not in started)
@@ -355,6 +413,7 @@ class ReplayState:
     def interrupted(self) -> WaitingTurn | None:
         """Return the turn that was cut off, if it can be resumed; its open calls cannot."""
         broke_off = self.last is None or self.last.terminal_reason in _CUT_OFF
+        broke_off = broke_off or any(agent.ended is None for agent in self.agents.values())
         # A fork has no turn yet.
         if not (broke_off and self.turn.began.model and self.history.messages) or self.waiting() is not None:
             return None

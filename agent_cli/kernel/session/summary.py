@@ -23,6 +23,9 @@ _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","typ
 _USER_MESSAGE = b'"message":{"type":"UserMessage",'
 _STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
 _DECODED = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+# In records of a sub-agent in the background: what happened, and its name.
+_OF_AGENT = re.compile(rb'"event":\{"type":"(\w+)".*"name":"([^"\\]+)"\},"crc"')
+_SUSPENDED = b'"result":"Suspended"'
 # In records of a model call's usage; a sub-agent's record is inside another one.
 _USAGE = b'"type":"UsageAdded"'
 _TITLE_CHARS = 80
@@ -70,6 +73,7 @@ def summarize_session(path: Path) -> SessionSummary | None:
         return None
     found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data) + results_size(path)}
     messages, cost, reliable = 0, 0.0, True
+    asking: set[bytes] = set()
     for line in data.split(b"\n"):
         head = _HEAD.match(line)
         if head is None:
@@ -80,6 +84,13 @@ def summarize_session(path: Path) -> SessionSummary | None:
         if found.get("ended") in ("open", "waiting") and kind in _STATES:
             # The user was asked in an unfinished turn, and nothing followed.
             found["ended"] = _STATES[kind]
+        if kind == b"SubagentEvent" and (agent := _OF_AGENT.search(line)) is not None:
+            if agent[1] in (b"Checkpoint", b"TurnPaused"):
+                asking.add(agent[2])
+            elif agent[1] in (b"MessageAdded", b"TurnStarted") or (
+                agent[1] == b"TurnFinished" and _SUSPENDED not in line
+            ):
+                asking.discard(agent[2])
         if kind == b"MessageAdded":
             messages += 1
             if "first" not in found and _USER_MESSAGE in line[head.end() : head.end() + 200]:
@@ -94,6 +105,8 @@ def summarize_session(path: Path) -> SessionSummary | None:
             reliable = reliable and used.get("reliable", True)
     if "created" not in found:
         return None
+    if asking:
+        found["ended"] = "waiting"
     return SessionSummary(**found, messages=messages, cost=cost, reliable=reliable)
 
 

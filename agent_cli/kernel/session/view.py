@@ -288,10 +288,11 @@ class SessionView(SessionEntries):
             turn.notes.append(uncompacted_line(event))
 
     def _apply_nested(self, event: SubagentEvent, time: str) -> CallView | None:
-        inner, agent = event.event, event.agent
+        inner, agent = event.event, event.name or event.agent
         task = self._open.get(event.call_id) or self._begin(event.call_id, agent, {}, time)
         if (nested := self._nested.get(task)) is None:
             nested = task.nested = self._nested[task] = self._nest(agent, task)
+            nested.background = bool(event.name)
             self.begun.append(task)
         call = nested.apply(inner, time)
         if not isinstance(inner, LIVE_EVENTS):

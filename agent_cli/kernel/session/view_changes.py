@@ -222,6 +222,9 @@ def _brief(call: CallView, display: Display | None) -> str:
         calls, usage = sum(1 for _ in call.nested.own_calls()), call.nested.usage
         tokens = usage.input + usage.output
         took = short_duration(call.finished.duration_ms / 1000) if call.finished is not None else ""
+        if call.nested.background:
+            last = next((each.summary for each in reversed([*call.nested.own_calls()])), "")
+            took = shorten(one_line(last), 60) if call.nested.at_work else ""
         return " · ".join(
             filter(
                 None, (counted(calls, "call") if calls else "", f"{short_count(tokens)} tokens" * bool(tokens), took)

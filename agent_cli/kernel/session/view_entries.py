@@ -22,7 +22,10 @@ from agent_cli.kernel.results import Check, Usage
 from agent_cli.kernel.session.records import Header
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, TodoItem
+from agent_tools.text import counted, shorten
 
+# Characters of what a sub-agent in the background does.
+_MAX_DOING_CHARS = 50
 Outcome = Literal["", "done", "failed", "rejected"]
 # What a call waits for, or how it ended; "stopped" if its turn ended before it did.
 CallStatus = Literal["requested", "waiting", "running", "done", "failed", "denied", "stopped"]
@@ -79,6 +82,8 @@ class CallView:
     @property
     def status(self) -> CallStatus:
         """The state of the call to show: a command that failed counts as failed."""
+        if self.nested is not None and self.nested.at_work:
+            return "waiting" if any(call.asks for call in self.nested.all_calls()) else "running"
         if self.asks:
             return "stopped" if self.stopped else "waiting"
         if self.decision == "reject":
@@ -216,7 +221,8 @@ class SessionEntries:
     entries: what was said and done, in order. turns: the same, by turn.
     models: usage by model, in order of first use. own_usage: of its model calls without those of sub-agents.
     ends: how each part of a turn ended.
-    agent: the type of the sub-agent whose conversation this is; "" for a session. begun: the types of sub-agents, in
+    agent: the type of the sub-agent whose conversation this is, or its name in the background; "" for a session.
+    background: the sub-agent works in the background. begun: the types of sub-agents, in
         the order in which they began, each with its call.
     draft: the answer under way.
     work: what was done and planned, in order, sub-agents included: see `completion_record`.
@@ -225,6 +231,7 @@ class SessionEntries:
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
+        self.background = False
         self.header: Header | None = None
         self.name = self.created = self.updated = ""
         self.entries: list[EntryView] = []
@@ -242,6 +249,24 @@ class SessionEntries:
     def turn(self) -> TurnView | None:
         """The latest turn; None before the first."""
         return self.turns[-1] if self.turns else None
+
+    @property
+    def at_work(self) -> bool:
+        """True for a sub-agent in the background that has not ended."""
+        return self.background and (self.turn is None or self.turn.running)
+
+    def background_lines(self) -> list[str]:
+        """Return a line about each sub-agent in the background that has not ended."""
+        lines = []
+        for task in self.own_calls():
+            if (nested := task.nested) is not None and nested.at_work:
+                calls = [*nested.own_calls()]
+                doing = shorten(calls[-1].summary or calls[-1].tool, _MAX_DOING_CHARS) if calls else "working"
+                if any(call.asks for call in calls):
+                    doing = "waits for your answer"
+                counted_calls = [counted(len(calls), "call")] * bool(calls)
+                lines.append(" · ".join([f"{nested.agent}: {task.summary.partition(': ')[2]}", doing, *counted_calls]))
+        return lines
 
     @property
     def usage(self) -> Usage:

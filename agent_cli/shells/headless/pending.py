@@ -24,7 +24,7 @@ with lazy_imports():
 def headline(item: Mapping[str, Any]) -> str:
     """Describe the question on one line."""
     task = f" ({' '.join(item['agent_task'].split())})" if item.get("agent_task") else ""
-    agent = f"sub-agent {item['agent']}{task}: " if item.get("agent") else ""
+    agent = f"sub-agent {item.get('agent_name') or item['agent']}{task}: " if item.get("agent") else ""
     word = "expired" if has_expired(item) else "expires"
     until = f", {word} {local_time(item['expires_at'])}" if item.get("expires_at") else ""
     decided = f", {item['decided']}" if item.get("decided") else ""

@@ -321,7 +321,7 @@ def open_decisions(view: LiveSession | None, agent: Session, report: RunReport) 
     """Return what waits for the user, as JSON data."""
     asked = [call.question for call in view.asked if call.question is not None] if view is not None else []
     histories = agent.history, agent.nested_histories
-    return pending_items.pending_items(asked, *histories, plan_ttl=report.plan_ttl)
+    return pending_items.pending_items(asked, *histories, plan_ttl=report.plan_ttl, names=agent.agent_names)
 
 
 def open_lines(

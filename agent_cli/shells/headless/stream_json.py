@@ -37,6 +37,7 @@ from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
 
 # What writes a piece of an answer.
+_TASK_ENDS = {"Complete": "completed"}
 _PIECES: dict[type, Callable[..., None]] = {
     TextDelta: PartialMessage.text,
     ThinkingDelta: PartialMessage.thinking,
@@ -194,6 +195,8 @@ class StreamJson:
                 self._system("plan_continued", **{name: getattr(event, name) for name in event._fields})
             case "ended":
                 self._turn_finished()
+                if view.background and event.result != "Suspended":
+                    self.tasks.finished(view.task_id, _TASK_ENDS.get(event.result, "failed"), event.text)
 
     def _of_call(self, change: ViewChange, call: CallView) -> None:
         """Write what has happened to a call."""
@@ -405,7 +408,11 @@ class StreamJson:
             "is_error": message.is_error,
         }
         before = self._before.pop(call, None)
-        task = self.tasks.finished(call.call_id, "failed" if message.is_error else "completed", message.text)
+        task = self.tasks.running.get(call.call_id)
+        if task is not None and task.background and not message.is_error:
+            task = None  # it has only begun
+        else:
+            task = self.tasks.finished(call.call_id, "failed" if message.is_error else "completed", message.text)
         job = self.tasks.watch(self._jobs(), call.call_id)
         details = tool_use_result(event, message, call.arguments, self._cwd, before=before, todos=view.plan)
         if job is not None and tool_traits(event.tool).command_argument:

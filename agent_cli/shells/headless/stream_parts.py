@@ -31,6 +31,7 @@ class SubagentTask:
         self.description = str(call.arguments.get("description") or "")
         self.kind = str(call.arguments.get("subagent_type") or "")
         self.prompt = str(call.arguments.get("prompt") or "")
+        self.background = bool(call.arguments.get("background") or call.arguments.get("run_in_background"))
         self._started = monotonic()
 
     @property
@@ -81,7 +82,7 @@ class TaskLines:
         above = 1 if parent in self.running else 0
         self._write(
             "task_started", task_id=call_id, tool_use_id=call_id, description=task.description,
-            subagent_type=task.kind, task_type="local_agent", prompt=task.prompt, is_backgrounded=False,
+            subagent_type=task.kind, task_type="local_agent", prompt=task.prompt, is_backgrounded=task.background,
             spawn_depth=above + 1, **({"parent_task_id": parent} if parent in self.running else {}),
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
@@ -174,6 +175,7 @@ class AgentSession:
             self._config, self._run_env, self._callbacks.pair, warn,
             layers=layers, as_saved="waiting", check=refuse_copy, embedded=embedded,
         )  # fmt: skip
+        agent.deps.state.asks_in_turn = True
         restored, saves = agent.restored, layers.settings().save_sessions
         if restored is not None and restored.waiting is not None and restored.waiting.saved and not saves:
             agent.close()
@@ -356,14 +358,20 @@ class AgentSession:
         try:
             self._thread = threading.get_ident()
             run = start()
+            # Events of sub-agents in the background, from their threads.
+            beside: deque[Event] = deque()
+            self._agent.shown_by(beside.append)
             while True:
                 self._thread = threading.get_ident()
                 try:
                     event = next(run)
                 except StopIteration as stop:
                     self._on_turn_end(stop.value)
+                    yield from beside
                     break
                 try:
+                    while beside:
+                        yield beside.popleft()
                     yield event
                 except BaseException:
                     self._on_turn_end(self._finish_interrupted(run))

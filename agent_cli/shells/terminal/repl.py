@@ -205,6 +205,7 @@ class Repl(Dialogs):
             layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
         )  # fmt: skip
         agent.tool_context.user_types = True
+        agent.deps.state.asks_in_turn = True
         waiting = agent.restored.waiting if agent.restored else None
         return restore_mode(agent, config) if waiting is None or not waiting.saved else agent
 
@@ -380,7 +381,10 @@ class Repl(Dialogs):
     def _resume_waiting(self) -> None:
         """Ask about the open calls of a suspended turn, before any message."""
         waiting = self.agent.restored.waiting if self.agent.restored else None
-        if waiting is None or not waiting.calls:
+        if waiting is None or not (waiting.calls or waiting.undecided):
+            return
+        if not waiting.calls and self.agent.background is not None and self.agent.background.outlive:
+            self.agent.resume_agents()
             return
         claim_plan(self._folder, self.agent.session_id)
         count = len(waiting.undecided)
@@ -398,6 +402,8 @@ class Repl(Dialogs):
             self.run_interruptible(lambda: run_bang(self, text))
         elif note := parse_note(text):
             take_note(self, note)
+        elif self.agent.message_agent(text):
+            self.say("  it reads this at its next step")
         else:
             self.run_turn(text)
 
@@ -474,7 +480,7 @@ class Repl(Dialogs):
         changed = self.agent.turn_changes if ended != "well" else ""
         if not changed:
             return
-        if ended == "stopped" or not os.isatty(0):
+        if ended == "stopped" or not os.isatty(0) or self.agent.agents_at_work:
             self.say(f"  This turn left {changed}. /undo reverts that.")
             return
         self.say(f"  This turn left {changed}.")

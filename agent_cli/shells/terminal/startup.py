@@ -125,6 +125,8 @@ def farewell(agent: Session, worktree: str) -> Iterator[str]:
         if found:
             names = ", ".join(shorten(one_line(name), 60) for name in found.values())
             yield f"{counted(len(found), 'background job')} {state}: {names}"
+    for left in agent.background.open if agent.background is not None else ():
+        yield f"{left.name} stopped: {one_line(left.task)} (it continues when you resume the session)"
     if agent.unsaved:
         yield f"warning: {agent.unsaved}"
     elif agent.history and agent.settings.save_sessions:
@@ -453,6 +455,9 @@ def greet_resumed(ctx: ResumeContext) -> None:
     ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))
     if exchanges and restored.last is None and restored.waiting is None:
         ctx.show_event(Warned(BROKE_OFF_WARNING))
+    for agent in ctx.agent.background.open if ctx.agent.background is not None else ():
+        if agent.state == "stopped":
+            ctx.say(f"  {agent.name} was at work when the program ended: it continues with your next message")
     if any(step.status in ("pending", "in_progress") for step in restored.plan):
         ctx.say("  open steps of the plan:")
         ctx.show_display(TodoView(restored.plan))

@@ -281,7 +281,11 @@ def _plan(turn: Turn, room: int) -> tuple[str, str] | None:
         parts.append(f"<plan>\n{truncate_to_tokens(format_plan(context.plan), room, _CUT_NOTE)}\n</plan>")
     if jobs := [job for job in context.state(Jobs).all() if job.running]:
         parts.append("Running background commands:\n" + "\n".join(f"{j.id}: {j.command[:200]}" for j in jobs))
-    return ("\n".join(parts), "the plan" if context.plan else "background commands") if parts else None
+    agents = turn.deps.state.background
+    if working := agents.open if agents is not None and not turn.deps.depth else []:
+        parts.append("Sub-agents at work in the background:\n" + "\n".join(f"{a.name}: {a.task}" for a in working))
+    name = "the plan" if context.plan else "background commands" if jobs else "sub-agents"
+    return ("\n".join(parts), name) if parts else None
 
 
 def _memory(turn: Turn, room: int) -> tuple[str, str] | None:

@@ -138,7 +138,8 @@ class TerminalApp:
             self.unsent = tuple(self.queued)
             self.queued.clear()
             self.leaving = True
-            if self.busy and not self.questions.defer():
+            left_open = self.questions.defer()
+            if self.busy and not left_open:
                 self.interrupt()
             self.worker.stop(self._drain)
         if self.worker.failed is not None:
@@ -319,7 +320,7 @@ class TerminalApp:
         self.send_quietly((ATTENTION if self.look.notify else "") + self._title("? "))
 
     def answered(self) -> None:
-        self.send_quietly(self._title("* "))
+        self.send_quietly(self._title("* " if self.busy else ""))
 
     def _title(self, state: str = "") -> str:
         return title_sequence(self._task, state) if self.look.title else ""
@@ -410,7 +411,10 @@ class TerminalApp:
         return self.session.is_command(text)
 
     def run_aside(self, text: str) -> bool:
-        """Run a line as a command during the turn; return False if it is not such a command."""
+        """Run a line as a command during the turn, or pass it to a sub-agent; return False if it is neither."""
+        if self.session.message_agent(text):
+            self.echo(text, settle=False)
+            return True
         if not text.startswith("/") or not self.session.may_aside(text.strip()):
             return False
         self.echo(text, settle=False)

@@ -53,6 +53,9 @@ class NoSession:
     def plan(self) -> Sequence[TodoItem]:
         return ()
 
+    def message_agent(self, text: str) -> bool:
+        return False
+
     def plan_paused(self) -> bool:
         return False
 

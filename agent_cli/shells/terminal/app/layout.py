@@ -161,6 +161,11 @@ def todo_lines(items: Sequence[TodoItem], width: int, most: int = MAX_STEPS) -> 
     return lines
 
 
+def agent_lines(lines: Sequence[str], width: int, most: int) -> list[Line]:
+    """Return a row for each sub-agent in the background."""
+    return [(("class:dim", truncate_cells(one_line(f"  ◦ {text}"), width)),) for text in lines[: max(most, 0)]]
+
+
 def queue_lines(queued: Sequence[str], width: int, most: int = MAX_QUEUED) -> list[Line]:
     """Return the queued messages, the latest last."""
     if not queued or most < 1:
@@ -393,10 +398,11 @@ def above(live: LiveScreen) -> list[Line]:
         queue.append((("class:dim", truncate_cells(text, width)),))
     room -= len(queue)
     todos = [] if question else _plan(live, width, min(MAX_STEPS, room))
-    room -= len(todos)
+    agents = agent_lines(live.transcript.view.background_lines(), width, room - len(todos))
+    room -= len(todos) + len(agents)
     # One blank row above the input line, and one above the status.
     gap = [_BLANK] if room > 1 and not question else []
-    below = [*status, *todos, *queue, *rows]
+    below = [*status, *todos, *agents, *queue, *rows]
     room -= len(gap) + (bool(gap) and bool(below))
     tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
     if (below and gap and (tail or not live.transcript.writer.blank)) or (panel is not None and tail and room > 0):

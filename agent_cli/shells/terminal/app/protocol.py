@@ -70,6 +70,9 @@ class ScreenSession(Protocol):
 
     def plan(self) -> Sequence[TodoItem]: ...
 
+    def message_agent(self, text: str) -> bool:
+        """Pass a message to the sub-agent in the background that it names; return False if it names none."""
+
     def plan_paused(self) -> bool:
         """Return True if the plan belongs to an earlier request, not to the running turn."""
 

@@ -33,10 +33,13 @@ from agent_tools.text import one_line
 
 
 class OpenDialog:
-    """A dialog sent from the asking thread to the screen, with its pending answer and its view."""
+    """A dialog sent from the asking thread to the screen, with its pending answer and its view.
 
-    def __init__(self, dialog: Dialog) -> None:
-        self.dialog = dialog
+    stays: it is not of the turn, and stays open when that is interrupted.
+    """
+
+    def __init__(self, dialog: Dialog, *, stays: bool = False) -> None:
+        self.dialog, self.stays = dialog, stays
         self.waiting = PendingReply()
         self.view = QuestionView(dialog)
         # By key: text from the editor that was invalid.
@@ -122,7 +125,7 @@ class QuestionPanel:
         if screen.leaving and not dialog.from_command:
             ask.waiting.answer(Defer())
             return
-        if screen.stopping:
+        if screen.stopping and not ask.stays:
             ask.waiting.cancel()
             return
         if self.ask is not None:
@@ -404,12 +407,30 @@ class QuestionPanel:
             self._screen.line.end_reply()
 
     def cancel(self) -> None:
-        """Cancel all questions: the turn is interrupted."""
+        """Cancel the questions of the turn, which is interrupted."""
         self.guard.close()
-        while self.ask is not None:
+        asked = [self.ask, *self._queued] if self.ask is not None else []
+        self._end_replies()
+        self.ask = None
+        self._queued.clear()
+        for ask in asked:
+            if ask.stays:
+                self.put(ask)
+            else:
+                ask.waiting.cancel()
+
+    def withdraw(self, ask: OpenDialog) -> None:
+        """Cancel one question: nobody waits for its answer any more."""
+        ask.waiting.cancel()
+        if ask in self._queued:
+            self._queued.remove(ask)
+        elif ask is self.ask:
+            self.guard.close()
             self._end_replies()
-            ask, self.ask = self.ask, self._queued.popleft() if self._queued else None
-            ask.waiting.cancel()
+            self.ask = None
+            if self._queued:
+                self.put(self._queued.popleft())
+            self._screen.draw_soon()
 
     def defer(self) -> bool:
         """Leave the question of a turn open for later, as the user leaves; return False if there is none."""

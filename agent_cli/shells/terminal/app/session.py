@@ -60,12 +60,12 @@ from agent_cli.shells.terminal.slash import (
     may_run_during_turn,
 )
 from agent_cli.shells.terminal.startup import greet_resumed
-from agent_tools.cancel import CancelledError
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.shell.jobs import Job, Jobs
-from agent_tools.text import counted, dollars, short_duration, shorten
+from agent_tools.text import counted, dollars, one_line, short_duration, shorten
 
 # Seconds for which the values of an argument are cached while it is typed.
 _VALUES_SECONDS = 3.0
@@ -144,6 +144,7 @@ class AppRepl(Repl):
         agent = super()._build(config)
         agent.tool_context.supply(Jobs(self._job_ended))
         agent.when_reported(lambda: self.live.soon(self.live.wake))
+        agent.outlive_turns(self.show_event, self._agent_ended)
         return agent
 
     def _open_screen(self) -> Transcript:
@@ -238,6 +239,10 @@ class AppRepl(Repl):
         self.live.soon(self.live.draw_soon)
         self.live.soon(self.live.wake)
 
+    def _agent_ended(self, agent: Any) -> None:
+        """Report that a sub-agent in the background has ended by itself; on its thread."""
+        self.say(f"  {agent.name} ended: {one_line(agent.task)}")
+
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
         """Show as many of the last turns as fit on two screens, at least one."""
         size = terminal_size()
@@ -268,9 +273,22 @@ class AppRepl(Repl):
         return folded_turn(exchange.parts(), console, kept)
 
     def put(self, dialog: Dialog) -> Any:
-        ask = OpenDialog(dialog)
+        return self._put(OpenDialog(dialog, stays=self._asking_agent() is not None))
+
+    def _asking_agent(self) -> CancelToken | None:
+        """Return the token of the sub-agent in the background that asks, on its thread; None for the turn."""
+        return self.agent.background.cancel_of_thread() if self.agent.background is not None else None
+
+    def _put(self, ask: OpenDialog) -> Any:
+        """Ask; a question of a sub-agent in the background is withdrawn if that is stopped."""
+        cancel = self._asking_agent()
+        forget = cancel.on_cancel(lambda: self.live.soon(lambda: self.live.questions.withdraw(ask))) if cancel else None
         self.live.bridge.emit(ask)
-        return ask.waiting.wait()
+        try:
+            return ask.waiting.wait()
+        finally:
+            if forget is not None:
+                forget()
 
     def put_call(self, dialog: Dialog, request: ApprovalRequested) -> Any:
         """Ask about a call, in the editor as well if it can show the change: the first answer counts."""
@@ -283,11 +301,10 @@ class AppRepl(Repl):
         if shown is None:
             return self.put(dialog)
         about = " · ".join(filter(None, (dialog.about, f"also shown in {shown.editor}")))
-        asks.append(OpenDialog(dialog.replace(about=about)))
-        self.live.bridge.emit(asks[0])
+        asks.append(OpenDialog(dialog.replace(about=about), stays=self._asking_agent() is not None))
         shown.begin()
         try:
-            return asks[0].waiting.wait()
+            return self._put(asks[0])
         finally:
             shown.end()
 
@@ -390,6 +407,9 @@ class AppRepl(Repl):
     def interrupt(self) -> None:
         self.agent.interrupt()
 
+    def message_agent(self, text: str) -> bool:
+        return self.agent.message_agent(text)
+
     def retry_now(self) -> None:
         self.agent.retry_now()
 
@@ -439,6 +459,7 @@ class AppRepl(Repl):
         fields += [mode_field(mode, self.mode_key)]
         fields += [truncate_cells(agent.label, _LABEL_CELLS)]
         running = sum(job.running for job in agent.tool_context.state(Jobs).all())
+        running += len(agent.background.open) if agent.background is not None else 0
         fields += [counted(running, "job")] if running else []
         window = window_size(agent)
         fields += [context_field(show.view.context, window)] if window or show.view.context else []
@@ -497,4 +518,5 @@ class AppRepl(Repl):
         if self._files is None:
             context = self.agent.tool_context
             self._files = FileNames(self.run_env.cwd, context, self.live.refresh_menu)
-        return self._files()
+        agents = self.agent.background.open if self.agent.background is not None else []
+        return (*(agent.name for agent in agents), *self._files())

@@ -64,8 +64,15 @@ def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
 
+def _check_agents(ctx: SlashContext) -> None:
+    """Raise UsageError while a sub-agent in the background may change the files."""
+    if names := ctx.agent.agents_at_work:
+        raise UsageError(f"Still at work in the background: {', '.join(names)}. First end it: /jobs kill {names[0]}")
+
+
 @slash("undo", "undo the changes of the last turn")
 def _undo(ctx: SlashContext, words: str) -> None:
+    _check_agents(ctx)
     with _undo_work(ctx) as work:
         latest = work.latest()
         if latest is None:
@@ -86,6 +93,7 @@ def roll_back(ctx: SlashContext) -> None:
 
 @slash("redo", "redo what /undo reverted")
 def _redo(ctx: SlashContext, words: str) -> None:
+    _check_agents(ctx)
     with _undo_work(ctx) as work:
         found = work.redo_plan()
         if found is None:
@@ -99,6 +107,7 @@ def _redo(ctx: SlashContext, words: str) -> None:
 
 @slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
 def _rewind(ctx: SlashContext, words: str) -> None:
+    _check_agents(ctx)
     conversation = ctx.agent
     messages = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
     if not messages:

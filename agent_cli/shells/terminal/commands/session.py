@@ -18,10 +18,12 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
 from agent_cli import (
+    ApprovalRequested,
     AssistantMessage,
     SessionNotFoundError,
     SessionStore,
@@ -67,49 +69,105 @@ def _jobs_of(ctx: SlashContext) -> Jobs:
     return ctx.agent.tool_context.state(Jobs)
 
 
+def _agents_of(ctx: SlashContext) -> list[Any]:
+    """Return the sub-agents in the background that have not ended."""
+    return ctx.agent.background.open if ctx.agent.background is not None else []
+
+
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
-    jobs = _jobs_of(ctx).all()
+    jobs, agents = _jobs_of(ctx).all(), _agents_of(ctx)
     yield from ((job.id, _describe_job(job)) for job in jobs)
+    yield from ((agent.name, _describe_agent(agent)) for agent in agents)
     yield from ((f"kill {job.id}", f"end it: {shorten(job.command, 60)}") for job in jobs if job.running)
+    yield from ((f"kill {agent.name}", f"end it: {shorten(agent.task, 60)}") for agent in agents)
 
 
-@slash("jobs", "show background jobs, watch their output, end them", "[ID | kill ID | log ID]", aside=True,
-       values=_values, strict=True, aliases=("bashes", "tasks", "ps"))  # fmt: skip
+@slash("jobs", "show what works in the background: commands and sub-agents; watch, end", "[ID | kill ID | log ID]",
+       aside=True, values=_values, strict=True, aliases=("bashes", "tasks", "ps"))  # fmt: skip
 def _list_jobs(ctx: SlashContext, words: str) -> None:
-    jobs = _jobs_of(ctx)
+    jobs, agents = _jobs_of(ctx), {agent.name: agent for agent in _agents_of(ctx)}
     verb, _, job_id = words.partition(" ")
+    every = job_id.strip() == "all"
     try:
-        if verb in _STOP:
-            _end(ctx, [jobs.find(job_id.strip())] if job_id.strip() != "all" else list(jobs.all()))
+        if verb in _STOP and (every or job_id.strip() in agents):
+            _stop(ctx, [*agents.values()] if every else [agents[job_id.strip()]])
+            if every and jobs.all():
+                _end(ctx, list(jobs.all()))
+        elif verb in _STOP:
+            _end(ctx, [jobs.find(job_id.strip())])
         elif verb == "log":
             _log(ctx, jobs.find(job_id.strip()))
+        elif words in agents:
+            _go_on(ctx, agents[words])
         elif words:
             _watch(ctx, jobs.find(words))
-        elif not jobs.all():
+        elif not jobs.all() and not agents:
             ctx.say("There are no background jobs.")
         else:
-            _pick(ctx, jobs.all())
+            _pick(ctx, [*agents.values(), *jobs.all()])
     except ToolError as error:
         ctx.say(str(error))
 
 
-def _pick(ctx: SlashContext, jobs: Sequence[Job]) -> None:
+def _pick(ctx: SlashContext, jobs: Sequence[Any]) -> None:
     """Let the user pick a job and an action."""
     if not ctx.has_menus:
         for job in jobs:
-            ctx.say(f"  {job.id}  {_describe_job(job)}")
+            name, about = (job.id, _describe_job(job)) if isinstance(job, Job) else (job.name, _describe_agent(job))
+            ctx.say(f"  {name}  {about}")
         return
-    items = tuple(
-        ViewItem(job.id, _describe_job(job), detail=partial(_job_lines, job), live=True,
-                 mark="●" if job.running else " ", style="good") for job in jobs
-    )  # fmt: skip
+
+    def item(job: Any) -> ViewItem:
+        if isinstance(job, Job):
+            return ViewItem(job.id, _describe_job(job), detail=partial(_job_lines, job), live=True,
+                            mark="●" if job.running else " ", style="good")  # fmt: skip
+        return ViewItem(job.name, _describe_agent(job), detail=partial(_agent_rows, job), live=True,
+                        mark="●", style="good")  # fmt: skip
+
+    def runs(index: int) -> bool:
+        return bool(jobs[index].running if isinstance(jobs[index], Job) else jobs[index].open)
+
     actions = (
-        ViewAction("w", "watch below the input", lambda index: jobs[index].running),
-        ViewAction("x", "end", lambda index: jobs[index].running),
+        ViewAction("w", "watch below the input", lambda index: isinstance(jobs[index], Job) and runs(index)),
+        ViewAction("x", "end", runs),
     )
-    left = ctx.show_view(View("Jobs", items=items, actions=actions))
-    if left is not None:
-        _watch(ctx, jobs[left.index]) if left.key == "w" else _end(ctx, [jobs[left.index]])
+    left = ctx.show_view(View("Jobs", items=tuple(map(item, jobs)), actions=actions))
+    if left is None:
+        return
+    job = jobs[left.index]
+    if not isinstance(job, Job):
+        _stop(ctx, [job])
+    elif left.key == "w":
+        _watch(ctx, job)
+    else:
+        _end(ctx, [job])
+
+
+def _describe_agent(agent: Any) -> str:
+    return f"{'waits for your answer' if agent.asked else agent.state}  {shorten(agent.task, 60)}"
+
+
+def _agent_rows(agent: Any, width: int) -> list[Text]:
+    """Draw what a sub-agent was asked to do, and what it asks."""
+    asked = [a.summary if isinstance(a, ApprovalRequested) else "a question" for a in [*agent.asked.values()]]
+    rows = [*prose_lines(one_line(agent.task), width, "tool"), styled(_describe_agent(agent), "dim"), Text()]
+    rows += [row for text in asked for row in prose_lines(f"Its question: {text}", width)]
+    return [*rows, *prose_lines(f"@{agent.name} TEXT gives it a message.", width)]
+
+
+def _go_on(ctx: SlashContext, agent: Any) -> None:
+    """Let a sub-agent go on that stopped, or ask again what it asks."""
+    if agent.state == "running":
+        ctx.say(f"{agent.name}: {_describe_agent(agent)}. @{agent.name} TEXT gives it a message.")
+    else:
+        ctx.agent.resume_agents()
+
+
+def _stop(ctx: SlashContext, agents: Sequence[Any]) -> None:
+    """End sub-agents in the background; the model learns it with the next message."""
+    if ctx.agent.background is not None:
+        for name in ctx.agent.background.stop(agents):
+            ctx.say(f"{name} ended.")
 
 
 def _job_lines(job: Job, width: int) -> list[Text]:
@@ -170,8 +228,10 @@ def _exit(ctx: SlashContext, words: str) -> None:
 @slash("clear", "start a new session", aliases=("new", "reset"))
 def _clear(ctx: SlashContext, words: str) -> None:
     running = sum(job.running for job in ctx.agent.tool_context.state(Jobs).all())
+    agents = ", ".join(ctx.agent.agents_at_work)
     ctx.start_new_session()
     ended = f" {counted(running, 'background job')} ended." if running else ""
+    ended += f" {agents} stopped, and will continue there." if agents else ""
     ctx.say(f"New session (previous one: /resume).{ended}")
 
 

@@ -87,6 +87,11 @@ class Transcript(EventRenderer):
 
     def _nested(self, agent: str, task: CallView, change: ViewChange) -> None:
         """Show a sub-agent's activity and tokens on the line of its call. Ctrl-O shows its steps."""
+        if task.nested is not None and task.nested.background:
+            # It has a row of its own below.
+            if change.kind in ("warning", "hook"):
+                super()._nested(agent, task, change)
+            return
         if isinstance(task.nested, LiveSession):
             doing = shorten(task.nested.lately, _MAX_ACTIVITY_CHARS)
             self.writer.agents[task.call_id] = " · ".join((doing, *_facts(task)))
