@@ -102,8 +102,7 @@ class GatedCall:
         tool = find_tool(name) if name else None
         self.call = ToolCall(f"{call.key}-{os.urandom(3).hex()}" if not call.call_id else call.key, name, arguments)
         if tool is None:
-            name = f"mcp__{call.server}__{call.tool}" if call.server else call.tool
-            tool = self._unknown(name)
+            tool = self._unknown()
             self.call = self.call.replace(name=tool.name)
         options = TurnOptions(model=host.label, label=host.label, system="")
         deps = TurnDeps(
@@ -119,18 +118,18 @@ class GatedCall:
         self.turn = Turn(self.history, deps, options, lambda history, deps, options: iter(()))  # type: ignore[arg-type,return-value]
         self.item = self._prepare()
 
-    def _unknown(self, name: str, effects: tuple[Effect, ...] = ()) -> HostTool:
+    def _unknown(self) -> HostTool:
         tool = self.given.tool
         if tool in self.host.harmless:
             return HostTool(tool, tool, (Effect("state"),))
         text = json.dumps(self.given.arguments, ensure_ascii=False)
-        return HostTool(name, one_line(f"{tool} {text}"), effects or (Effect("call", name),))
+        return HostTool(tool, one_line(f"{tool} {text}"), (Effect("call", tool),))
 
     def _prepare(self) -> PreparedCall:
         found = prepare_call(self.turn, self.call, together=False)
         if isinstance(found, CallError):
             # Another version of the program has other arguments: what they do is not known.
-            tool = self._unknown(self.given.tool)
+            tool = self._unknown()
             self.turn.deps.tools.replace({tool.name: tool})
             self.call = ToolCall(self.call.id, tool.name, self.given.arguments)
             found = prepare_call(self.turn, self.call, together=False)
@@ -150,6 +149,8 @@ class GatedCall:
 
     def keep_copies(self) -> None:
         """Save the files that the call may change, as before every call of ours."""
+        # Programs run what changes files one after the other, and do not report the end of every call.
+        self.keeper.after_earlier("")
         self.keeper.turn(self.history, new=False, model=self.host.label)
         item = self.item
         text = f"{self.host.label}: {item.summary}"
@@ -174,7 +175,7 @@ class GatedCall:
         with self.session.turn_to_ask(until, gone) as ready:
             if not ready:
                 return "deny", _nobody(until), ""
-            request = self.request()
+            request = self.request().replace(edits=False)  # the other program has modes of its own
             self.session.ask(self.call, request, until)
             text = _nobody(until)
             try:

@@ -25,7 +25,7 @@ class HostCall(Value):
     """What a hook got on standard input.
 
     session: the program's own ID of the session. call_id: "" where the program names none.
-    tool, arguments: in the words of the program. server: of an MCP tool, where the program says it.
+    tool, arguments: in the words of the program; a tool of an MCP server is mcp__SERVER__TOOL.
     """
 
     moment: Moment
@@ -35,7 +35,6 @@ class HostCall(Value):
     tool: str = ""
     arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
     call_id: str = ""
-    server: str = ""
 
     @property
     def key(self) -> str:
@@ -95,16 +94,19 @@ class Host(Value):
             raise UsageError(f"This is no input of a hook of {self.label} that agent gate install writes.")
         if moment in ("before", "ask") and not isinstance(arguments, dict):
             raise UsageError(f"{self.label} sent a call without arguments.")
-        mcp = data.get("mcp_context")
+        tool, mcp = str(data.get("toolName" if camel else "tool_name") or ""), data.get("mcp_context")
+        if isinstance(mcp, dict) and mcp.get("server_name"):
+            tool = f"mcp__{mcp['server_name']}__{mcp.get('tool_name') or tool}"
+        elif self.name == "copilot" and tool not in self.tools and "-" in tool:
+            tool = f"mcp__{tool.replace('-', '__', 1)}"  # of a server: its name comes first
         return HostCall(
             moment,
             session,
             str(data.get("cwd") or os.getcwd()),  # noqa: PTH109 - a text is needed
             str(data.get("prompt") or ""),
-            str(data.get("toolName" if camel else "tool_name") or ""),
+            tool,
             arguments if isinstance(arguments, dict) else {},
             str(data.get("tool_use_id") or ""),
-            str(mcp.get("server_name") or "") if isinstance(mcp, dict) else "",
         )
 
     def answer(self, moment: Moment, verdict: Verdict, reason: str, note: str = "") -> str:

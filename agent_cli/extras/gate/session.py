@@ -172,7 +172,10 @@ class HostSession:
             os.close(fd)
 
     def wait(self, request: ApprovalRequested, until: float, gone: Callable[[], bool]) -> ApprovalResolved | None:
-        """Return the user's decision; None if there is none in time. gone: waits a moment, and says if nobody listens."""
+        """Return the user's decision; None if there is none in time.
+
+        gone: waits a moment; returns True if nobody waits for the answer any more.
+        """
         mark = None
         while time.time() < until:
             stat = self.path.stat()
