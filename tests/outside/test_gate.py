@@ -1,7 +1,8 @@
 """The real programs, with the hooks that `agent gate install` writes, against a model on loopback.
 
-Each makes five calls: it reads a file, edits one, removes a folder, runs a line of several commands, and calls a tool of
-an MCP server, which nothing here knows. The calls are decided by rules, by the user in another terminal, or not at all.
+Each makes five calls: it reads a file, edits one, removes a folder, runs a line of several commands, and calls a tool
+of an MCP server, which nothing here knows. The calls are decided by rules, by the user in another terminal, or not at
+all.
 Run by `make outside`.
 """
 
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,8 @@ for line in sys.stdin:
     result = {"tools": [{"name": "note", "description": "Notes", "inputSchema": {"type": "object", "properties": {}}}]}
     if method == "initialize":
         version = message["params"]["protocolVersion"]
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}}
+        result["serverInfo"]["version"] = "1"
     elif method == "tools/call":
         pathlib.Path(sys.argv[1]).write_text("noted")
         result = {"content": [{"type": "text", "text": "noted"}]}
@@ -195,14 +198,18 @@ def answer_all(program: Program, how: str, over: threading.Event) -> None:
                 for log in (program.home / "state/sessions").glob("*/*.jsonl"):
                     lines = [json.loads(line) for line in log.read_text().splitlines()]
                     marks = [line["data"]["kept"]["gate"] for line in lines if line["type"] == "Checkpoint"]
-                    os.kill(marks[-1][0], signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # killed a moment ago
+                        os.kill(marks[-1][0], signal.SIGKILL)
             else:
                 words = ["approve"] if how == "yes" else ["reject", "--why", "not today"]
                 program.agent(words[0], *words[1:])
             assert item["summary"]
 
 
-RULES = "[permissions]\n{list} = ['Read', 'Edit', 'Bash(ls:*)', 'Bash(echo:*)', 'Bash(rm:*)', 'Bash(cat:*)', 'mcp__s__note'{more}]\n"
+RULES = (
+    "[permissions]\n{list} = ['Read', 'Edit', 'Bash(ls:*)', 'Bash(echo:*)', 'Bash(rm:*)', 'Bash(cat:*)', "
+    "'mcp__s__note'{more}]\n"
+)
 
 
 @pytest.fixture
@@ -224,7 +231,7 @@ def test_calls_of_a_program_are_decided_here(name: str, how: str, tmp_path: Path
         kind = how if how in ("allow", "deny") else "ask"
         more = ", 'Bash(apply_patch:*)'" if name == "codex" else ""
         program.settings(RULES.format(list=kind, more=more))
-        done = program.agent("gate", "install", name, "--wait", "20" if kind != "ask" else "100")
+        done = program.agent("gate", "install", name, "--wait", "20" if kind != "ask" else "40")
         assert done.returncode == 0, done.stderr
         if kind == "ask":
             threading.Thread(target=answer_all, args=(program, how, over), daemon=True).start()

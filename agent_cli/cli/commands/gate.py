@@ -18,6 +18,7 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_cli.extras.gate import client
 
+_WAIT_SECONDS = 600
 app = typer.Typer(cls=ListingGroup, add_completion=False)
 HostArgument = Annotated[
     str, typer.Argument(metavar="PROGRAM", help=f"One of {', '.join(HOSTS)}.", autocompletion=lambda: list(HOSTS))
@@ -29,13 +30,16 @@ InProject = Annotated[bool, typer.Option("--project", help="In this repository i
 def install(
     program: HostArgument,
     project: InProject = False,
-    wait: Annotated[int, typer.Option(metavar="SECONDS", help="How long a call waits for your answer.")] = 600,
+    wait: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="How long a call waits for your answer (600, or what it can).")
+    ] = None,
 ) -> int:
     """Write the hooks of a program, so that its calls are decided here."""
     host = find_host(program)
-    made = gate_install.install(host, find_environment(os.environ), wait, project=project)
+    seconds = wait if wait is not None else min(_WAIT_SECONDS, host.longest_wait)
+    made = gate_install.install(host, find_environment(os.environ), seconds, project=project)
     echo(f"{host.label} asks agent from now on: {made.path}")
-    for line in (host.dies, host.trust):
+    for line in (f"A call waits {seconds} seconds for your answer, and is refused then.", host.dies, host.trust):
         if line:
             echo(line)
     echo("What waits for you is in: agent pending")

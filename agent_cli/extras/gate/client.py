@@ -21,14 +21,15 @@ with lazy_imports():
     from agent_cli.kernel.session import store
 
 _LENGTH_BYTES = 4
+# The longest address of a socket that all systems take.
+_MAX_PATH_BYTES = 100
 
 
 def main(words: list[str]) -> int:
     """Answer one hook; return the exit code. `--alone` decides in this process."""
-    if "--alone" in words:
-        words.remove("--alone")
-        return decide.main(words)
     path = socket_path()
+    if "--alone" in words or len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        return decide.main([word for word in words if word != "--alone"])
     code = _ask(path, words)
     if code is None:
         _start(path)

@@ -33,7 +33,7 @@ from agent_cli import (
     read_settings,
 )
 from agent_cli.extras.gate.hosts import Host, HostCall, Verdict, find_host
-from agent_cli.extras.gate.session import NO_MESSAGE, HostSession
+from agent_cli.extras.gate.session import NO_MESSAGE, NOTE, HostSession
 from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.engine.tool_call import approval_fingerprint, approval_request, may_mutate, prepare_call
 from agent_cli.kernel.engine.turn import Turn, TurnDeps
@@ -48,7 +48,7 @@ from agent_tools.text import escape_controls, one_line
 _WAIT_SECONDS = 600
 # After the deadline, when a call is refused whatever is being done; and how often a hook that waits looks whether it
 # still should.
-_LATE_SECONDS, _LOOK_SECONDS = 10, 0.1
+_LATE_SECONDS, _LOOK_SECONDS = 8, 0.1
 _MAX_INPUT_BYTES = 64 << 20
 
 
@@ -151,10 +151,13 @@ class GatedCall:
         """Save the files that the call may change, as before every call of ours."""
         # Programs run what changes files one after the other, and do not report the end of every call.
         self.keeper.after_earlier("")
-        self.keeper.turn(self.history, new=False, model=self.host.label)
-        item = self.item
-        text = f"{self.host.label}: {item.summary}"
-        self.keeper.before(self.call.id, item.tool.name, text, item.effects, str(self.turn.deps.context.workspace.cwd))
+        # In the list of what can be undone, the turn is one of this program.
+        history = [
+            UserMessage(f"{self.host.label}: {m.text}") if isinstance(m, UserMessage) else m for m in self.history
+        ]
+        self.keeper.turn(history, new=False, model=self.host.label)
+        item, cwd = self.item, str(self.turn.deps.context.workspace.cwd)
+        self.keeper.before(self.call.id, item.tool.name, item.summary, item.effects, cwd)
         self.keeper.close()
 
     def decide(self, until: float, gone: Callable[[], bool]) -> tuple[Verdict, str, str]:
@@ -193,7 +196,7 @@ class GatedCall:
                     self.session.settle(self.call, request.summary, text, allowed=False, asked=True)
 
     def _approved(self, request: ApprovalRequested, rule: str, scope: str, note: str) -> tuple[Verdict, str, str]:
-        note = f"The user approved this call and says: {note}" if note else ""
+        note = f"{NOTE}{note}" if note else ""
         if rule and scope == "project" and self.save_rule is not None and (why := self.save_rule(rule)):
             sys.stderr.write(f"agent gate: the rule was not saved for the project: {why}\n")
         preview = request.preview if isinstance(request.preview, Diff | Diffs) else None
@@ -230,7 +233,7 @@ def main(words: list[str]) -> int:
         if host is None or call is None:
             sys.stderr.write(f"{reason}\n")
             return 2
-    if call.moment in ("before", "ask"):
+    if call.moment in ("before", "ask") or note:
         sys.stdout.write(host.answer(call.moment, verdict, reason, note))
         sys.stdout.flush()
     elif reason:
@@ -290,7 +293,7 @@ def _answer(host: Host, call: HostCall, until: float) -> tuple[Verdict, str, str
         _close_copies(session, call.key if call.moment == "after" else "")
         if call.moment == "end":
             session.end()
-        return "", "", ""
+        return "", "", "" if host.takes_notes or call.moment == "end" else session.note_of(call.key)
     gated = GatedCall(host, call, session)
     if call.moment == "ask":
         # It was decided before; the program asks once more, by rules of its own.
@@ -303,7 +306,7 @@ def _decided_before(gated: GatedCall) -> Verdict:
     if level is not Level.ASK:
         return "allow" if level is Level.ALLOW else "deny"
     restored = gated.session.load()
-    made = [message for message in (restored.history if restored else ())]
+    made = restored.history if restored else ()
     for message in reversed(made):
         for call in getattr(message, "calls", ()):
             if (call.name, call.arguments) == (gated.call.name, gated.item.call.arguments):

@@ -15,6 +15,8 @@ from agent_cli import UsageError
 from agent_tools.record import Value
 from agent_tools.registry import find_tool
 
+# By how much the limit of a hook is above the time for which it waits.
+MARGIN_SECONDS = 15
 # What a hook is run for: a message of the user; a call that is about to run; one that the program would ask about; the
 # end of a call; the end of a turn.
 Moment = Literal["prompt", "before", "ask", "after", "end"]
@@ -54,7 +56,7 @@ class Host(Value):
     events: its names of moments.
     tools: its names of tools that ours stand for. dropped: arguments that change nothing about what a call does.
     harmless: tools that change nothing but the conversation.
-    unit: of a time limit, in seconds. most: the longest limit in seconds.
+    unit: of a time limit, in seconds. most: seconds after which it goes on without the hook.
     dies: what happens to a call when its hook is killed or reaches the limit.
     trust: what the user must do before the hook runs.
     """
@@ -80,6 +82,11 @@ class Host(Value):
         if root is not None:
             return root / self.project
         return Path(env.get(self.variable) or home / self.folder) / self.user
+
+    @property
+    def longest_wait(self) -> int:
+        """Seconds that a call can wait for the user, at most."""
+        return self.most - MARGIN_SECONDS
 
     def read(self, data: Mapping[str, Any]) -> HostCall:
         """Return what standard input says. Raises UsageError."""
@@ -110,7 +117,9 @@ class Host(Value):
         )
 
     def answer(self, moment: Moment, verdict: Verdict, reason: str, note: str = "") -> str:
-        """Return what standard output has to be. note: for the model, beside a permission."""
+        """Return what standard output has to be. note: for the model, beside a permission or after the call."""
+        if moment == "after" and note:
+            return _output(hookSpecificOutput={"hookEventName": "AfterTool", "additionalContext": note})
         if not verdict:
             return ""
         allowed = verdict == "allow"
@@ -132,7 +141,7 @@ class Host(Value):
 
     @property
     def takes_notes(self) -> bool:
-        """True if the model can be told something beside a permission."""
+        """True if the model can be told something beside a permission; else it is told after the call."""
         return self.name != "gemini"
 
     def translate(self, call: HostCall) -> tuple[str, dict[str, Any]]:
@@ -148,9 +157,8 @@ class Host(Value):
             given = {key: value for key, value in given.items() if key in _SEARCHED[name]}
             name = "" if extra - given.keys() else name
         elif name == "Read":
-            if isinstance(path := given.get("path", given.get("file_path")), str) and os.path.isdir(
-                os.path.join(call.cwd, os.path.expanduser(path))
-            ):
+            path = given.get("path", given.get("file_path"))
+            if isinstance(path, str) and os.path.isdir(os.path.join(call.cwd, path)):  # noqa: PTH112 - never raises
                 return "LS", {"path": path}
             given = {key: value for key, value in given.items() if key in _PATHS}
         elif name == "ApplyPatch":
@@ -260,7 +268,8 @@ HOSTS: dict[str, Host] = {
             ("description", "is_background", "timeout"),
             frozenset("agent ask_user_question exit_plan_mode get_goal list_agents skill todo_write tool_search "
                       "update_goal".split()),
-            most=990, dies=_PASSES.format(label="Qwen Code"),
+            most=60,  # it runs the call after a minute, whatever the hook's own limit is
+            dies=_PASSES.format(label="Qwen Code"),
         ),
     )
 }  # fmt: skip

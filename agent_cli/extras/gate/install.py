@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import RunEnvironment, UsageError
-from agent_cli.extras.gate.hosts import Host, Moment
+from agent_cli.extras.gate.hosts import MARGIN_SECONDS, Host, Moment
 from agent_cli.extras.gate.json_text import JsonTextError, append, parse, remove
 from agent_tools.fs.own_files import write_own
 from agent_tools.fs.safe_files import changing, read_regular
 from agent_tools.record import Value
 
 _MAX_BYTES = 8 << 20
-# The hook's own limit is a little above the time after which it refuses the call.
-_MARGIN_SECONDS = 30
 _NOTE_SECONDS = 60
 _DENIES = '{ echo "agent gate gave no answer, so the call is refused." >&2; exit 2; }'
 
@@ -33,9 +31,8 @@ class Installed(Value):
 
 def install(host: Host, run_env: RunEnvironment, wait: int, *, project: bool) -> Installed:
     """Write the hooks of a program, for the user or the repository. wait: seconds for an answer. Raises UsageError."""
-    most = host.most - _MARGIN_SECONDS
-    if not 20 <= wait <= most:
-        raise UsageError(f"--wait: {host.label} waits for a hook from 20 to {most} seconds.")
+    if not 1 <= wait <= host.longest_wait:
+        raise UsageError(f"--wait: {host.label} goes on without an answer after {host.longest_wait} seconds.")
     program = "agent" if project else _program()
     path, text = _read(host, run_env, project=project)
     new = "" if host.whole else _without(host, text, path)
@@ -68,16 +65,17 @@ def take_out(host: Host, run_env: RunEnvironment, *, project: bool) -> Installed
 
 def _program() -> str:
     """Return the command that starts this program, in the words of a shell."""
-    started = sys.argv[0]
-    named = os.path.abspath(started) if os.path.basename(started) == "agent" and os.path.exists(started) else ""
-    return shlex.quote(named) if named else f"{shlex.quote(sys.executable)} -m agent_cli"
+    started = Path(sys.argv[0])
+    if started.name == "agent" and started.exists():
+        return shlex.quote(str(started.absolute()))
+    return f"{shlex.quote(sys.executable)} -m agent_cli"
 
 
 def _hook(host: Host, program: str, moment: Moment, wait: int) -> dict[str, Any]:
     decides = moment in ("before", "ask")
     command = f"{program} gate decide {host.name}"
     command += f" --wait {wait} || {_DENIES}" if decides else " || true"
-    limit: float = (wait + _MARGIN_SECONDS if decides else _NOTE_SECONDS) / host.unit
+    limit: float = (wait + MARGIN_SECONDS if decides else _NOTE_SECONDS) / host.unit
     if host.whole:
         return {"type": "command", "bash": command, "timeoutSec": round(limit)}
     closed = {"onFailure": "block"} if host.name == "claude" and moment == "before" else {}
@@ -97,7 +95,8 @@ def _without(host: Host, text: str, path: Path) -> str:
 
 def _find(text: str, ours: re.Pattern[str]) -> tuple[tuple[str, ...], int] | None:
     """Return where a group with a hook of ours is."""
-    hooks = parse(text).value.get("hooks", {})
+    settings = parse(text).value
+    hooks = settings.get("hooks", {}) if isinstance(settings, dict) else {}
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
         for number, group in enumerate(groups if isinstance(groups, list) else ()):
             commands = [str(hook.get("command")) for hook in group.get("hooks", ()) if isinstance(hook, dict)]

@@ -49,6 +49,7 @@ from agent_tools.results import Display
 _LOCK_SECONDS = 10.0
 _MAX_LOG_BYTES = 64 << 20
 _MAX_HEADER_BYTES = 1 << 16
+NOTE = "The user approved this call and says: "
 NO_MESSAGE = "(a message from before agent gate was installed)"
 
 
@@ -87,6 +88,13 @@ class HostSession:
                 made = record["data"]
                 if made.get("decision") == "approve" and made.get("by") == "person" and made.get("rule"):
                     yield made["rule"]
+
+    def note_of(self, key: str) -> str:
+        """Return what the user said when approving the latest call with this ID, or one that begins with it."""
+        restored = self.load()
+        said = [m for m in (restored.history if restored else ()) if isinstance(m, ToolMessage)]
+        text = next((m.text for m in reversed(said) if m.call_id.startswith(key)), "")
+        return text if text.startswith(NOTE) else ""
 
     @contextmanager
     def writing(self) -> Iterator[tuple[SessionLog, Restored | None]]:
