@@ -47,13 +47,14 @@ MAY_IMPORT: dict[str, str] = {
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
     "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
+    "extras.gate": "kernel kernel.session kernel.engine kernel.runtime",
     "extras.schedules": "kernel kernel.session",
     "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage "
     "extras.schedules takeover",
     "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
     "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
     "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules "
-    "takeover",
+    "takeover extras.gate",
 }
 # Rooms: what is started by `cli` only, and imports nothing of the other rooms. An editor has the slash commands and the
 # questions of the terminal.
@@ -139,8 +140,8 @@ BUDGETS = {
     "agent_tools.edit": 2650, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 8050, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
-    "extras.batch": 1600, "extras.evaluation": 1100, "extras.reports": 1250, "extras.schedules": 700,
-    "extras.server": 6600, "git": 1350, "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000,
+    "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 1300, "extras.reports": 1250,
+    "extras.schedules": 700, "extras.server": 6600, "git": 1350, "hooks": 2540, "ide": 550, "kernel": 2400, "kernel.engine": 10000,
     "kernel.runtime": 6550, "kernel.session": 6250, "knowledge": 1950, "knowledge.memory": 500,
     "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300, "policy": 12300,
     "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15550, "stage": 1400,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gate.hook_inputs import (
+from tests.support.gate_hooks import (
     EDIT,
     HOSTS,
     LABELS,
@@ -151,7 +151,7 @@ def test_a_decision_that_the_program_cannot_carry_out_is_refused(work: Path, wor
     hook = WaitingHook(work, "claude", sent("claude", "before", work, bash("claude", "rm -r d")))
     done = agent(["approve", *words], work)
     assert done.returncode == 2
-    assert "Claude Code runs the call as it is" in done.stderr
+    assert "Claude Code cannot run another call" in done.stderr
     assert agent(["reject"], work).returncode == 0
     assert hook.end()[0] == "deny"
 
@@ -160,7 +160,7 @@ def test_an_approval_does_not_hold_for_files_that_have_changed_since(work: Path)
     hook = WaitingHook(work, "claude", sent("claude", "before", work, EDIT["claude"]))
     (work / "a.txt").write_text("one\ntwo\nthree\n")
     agent(["approve"], work)
-    assert hook.end() == ("deny", "What the user was shown has changed since. Make the call again.")
+    assert hook.end() == ("deny", "A file that the user was shown has changed since. Make the call again.")
 
 
 def test_a_tool_that_is_not_known_is_asked_about(work: Path) -> None:

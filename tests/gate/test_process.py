@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gate.hook_inputs import READ, bash, sent, verdict
+from tests.support.gate_hooks import READ, bash, sent, verdict
 from tests.support.program import agent, clean_env
 from tests.support.waiting import soon
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gate.hook_inputs import EDIT, WaitingHook, begin, sent
+from tests.support.gate_hooks import EDIT, WaitingHook, begin, sent
 from tests.support.served import served
 
 

@@ -101,7 +101,13 @@ def _items(reply: Reply) -> list[dict[str, Any]]:
         # A tool in a namespace is written as namespace/name.
         space, _, name = call.name.rpartition("/")
         items.append(
-            {**head, "call_id": call_id, "name": name, "arguments": call.json, **({"namespace": space} if space else {})}
+            {
+                **head,
+                "call_id": call_id,
+                "name": name,
+                "arguments": call.json,
+                **({"namespace": space} if space else {}),
+            }
         )
     return items
 

@@ -27,7 +27,7 @@ InProject = Annotated[bool, typer.Option("--project", help="In this repository i
 
 
 @app.command("install", epilog=examples("agent gate install claude", "agent gate install codex --project"))
-def install(
+def install_hooks(
     program: HostArgument,
     project: InProject = False,
     wait: Annotated[
@@ -37,20 +37,20 @@ def install(
     """Write the hooks of a program, so that its calls are decided here."""
     host = find_host(program)
     seconds = wait if wait is not None else min(_WAIT_SECONDS, host.longest_wait)
-    made = gate_install.install(host, find_environment(os.environ), seconds, project=project)
+    made = gate_install.write_hooks(host, find_environment(os.environ), seconds, project=project)
     echo(f"{host.label} asks agent from now on: {made.path}")
     for line in (f"A call waits {seconds} seconds for your answer, and is refused then.", host.dies, host.trust):
         if line:
             echo(line)
-    echo("What waits for you is in: agent pending")
+    echo("To see the calls that wait for you: agent pending")
     return 0
 
 
 @app.command("remove", epilog=examples("agent gate remove claude"))
-def remove(program: HostArgument, project: InProject = False) -> int:
+def take_out_hooks(program: HostArgument, project: InProject = False) -> int:
     """Take the hooks of a program out again."""
     host = find_host(program)
-    made = gate_install.take_out(host, find_environment(os.environ), project=project)
+    made = gate_install.remove_hooks(host, find_environment(os.environ), project=project)
     what = "does not ask agent any more" if made.changed else "has no hooks of agent gate here"
     echo(f"{host.label} {what}: {made.path}")
     return 0
@@ -65,7 +65,7 @@ def list_hosts() -> int:
 
 
 @app.command("decide", epilog=examples("agent gate decide claude < call.json"))
-def decide(
+def answer_hook(
     program: HostArgument,
     wait: Annotated[int, typer.Option(metavar="SECONDS", help="How long to wait for your answer.")] = 600,
     alone: Annotated[

@@ -19,6 +19,7 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_cli.extras.gate import decide
     from agent_cli.kernel.session import store
+    from agent_tools.process import child
 
 _LENGTH_BYTES = 4
 # The longest address of a socket that all systems take.
@@ -27,17 +28,17 @@ _MAX_PATH_BYTES = 100
 
 def main(words: list[str]) -> int:
     """Answer one hook; return the exit code. `--alone` decides in this process."""
-    path = socket_path()
+    path = _socket_path()
     if "--alone" in words or len(os.fsencode(path)) > _MAX_PATH_BYTES:
         return decide.main([word for word in words if word != "--alone"])
-    code = _ask(path, words)
+    code = _pass_on(path, words)
     if code is None:
         _start(path)
         code = decide.main(words)
     return code
 
 
-def socket_path() -> str:
+def _socket_path() -> str:
     """Return the socket of the process for this installation, user and state folder."""
     state = os.environ.get("AGENT_STATE_DIR") or str(store.state_folder(os.environ))
     changed = os.stat(os.path.join(os.path.dirname(__file__), "decide.py")).st_mtime_ns  # noqa: PTH116, PTH120
@@ -45,7 +46,7 @@ def socket_path() -> str:
     return os.path.join(state, "gate", f"{key:08x}.sock")
 
 
-def _ask(path: str, words: list[str]) -> int | None:
+def _pass_on(path: str, words: list[str]) -> int | None:
     """Let the process decide; return the exit code, or None if there is none."""
     try:
         cwd = os.getcwd()  # noqa: PTH109 - costs pathlib
@@ -66,9 +67,9 @@ def _ask(path: str, words: list[str]) -> int | None:
 
 def _start(path: str) -> None:
     """Start the process for the next call."""
-    files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     command = [sys.executable, "-P", "-m", "agent_cli.extras.gate.server", path]
+    nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), -3)  # subprocess.DEVNULL
     try:
-        os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
-    except (OSError, NotImplementedError):
+        child.start_child(command, memory=None, brief=True, cwd="/", start_new_session=True, **nowhere)
+    except OSError:
         return

@@ -33,7 +33,7 @@ from agent_cli import (
     read_settings,
 )
 from agent_cli.extras.gate.hosts import Host, HostCall, Verdict, find_host
-from agent_cli.extras.gate.session import NO_MESSAGE, NOTE, HostSession
+from agent_cli.extras.gate.session import NO_MESSAGE, NOTE, GateSession
 from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.engine.tool_call import approval_fingerprint, approval_request, may_mutate, prepare_call
 from agent_cli.kernel.engine.turn import Turn, TurnDeps
@@ -80,7 +80,7 @@ class HostTool(Tool[Any]):
 class GatedCall:
     """A call of a host, made ready as the engine does it, and what is needed to decide it."""
 
-    def __init__(self, host: Host, call: HostCall, session: HostSession) -> None:
+    def __init__(self, host: Host, call: HostCall, session: GateSession) -> None:
         self.host, self.given, self.session = host, call, session
         run_env = session.run_env
         self.layers = read_settings(Config(), run_env)
@@ -187,7 +187,7 @@ class GatedCall:
                     if approval_fingerprint(self.turn, self.item) == request.binding:
                         text = ""
                         return self._approved(request, made.rule, made.scope, made.reason)
-                    text = "What the user was shown has changed since. Make the call again."
+                    text = "A file that the user was shown has changed since. Make the call again."
                 elif made is not None:
                     text = f"The user refused this call{f': {made.reason}' if made.reason else '.'}"
                 return "deny", text, ""
@@ -283,7 +283,7 @@ def _reader_gone() -> bool:
 
 
 def _answer(host: Host, call: HostCall, until: float) -> tuple[Verdict, str, str]:
-    session = HostSession(host, call, dict(os.environ))
+    session = GateSession(host, call, dict(os.environ))
     if call.moment == "prompt":
         if call.prompt.strip():
             _close_copies(session)
@@ -315,7 +315,7 @@ def _decided_before(gated: GatedCall) -> Verdict:
     return ""
 
 
-def _close_copies(session: HostSession, call: str = "") -> None:
+def _close_copies(session: GateSession, call: str = "") -> None:
     """Save how files are after the calls that have ended; "" for all that ran in the session."""
     settings = read_settings(Config(), session.run_env).settings()
     keeper = checkpoint_keeper(session.run_env, settings, session.session_id)

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli import RunEnvironment, UsageError
 from agent_cli.extras.gate.hosts import MARGIN_SECONDS, Host, Moment
-from agent_cli.extras.gate.json_text import JsonTextError, append, parse, remove
+from agent_cli.extras.gate.json_text import JsonTextError, append_item, parse_json_text, remove_item
 from agent_tools.fs.own_files import write_own
 from agent_tools.fs.safe_files import changing, read_regular
 from agent_tools.record import Value
@@ -29,7 +29,7 @@ class Installed(Value):
     changed: bool
 
 
-def install(host: Host, run_env: RunEnvironment, wait: int, *, project: bool) -> Installed:
+def write_hooks(host: Host, run_env: RunEnvironment, wait: int, *, project: bool) -> Installed:
     """Write the hooks of a program, for the user or the repository. wait: seconds for an answer. Raises UsageError."""
     if not 1 <= wait <= host.longest_wait:
         raise UsageError(f"--wait: {host.label} goes on without an answer after {host.longest_wait} seconds.")
@@ -44,13 +44,13 @@ def install(host: Host, run_env: RunEnvironment, wait: int, *, project: bool) ->
             for name, moment in host.events.items():
                 group: dict[str, Any] = {} if moment in ("prompt", "end") else {"matcher": "*"}
                 group["hooks"] = [_hook(host, program, moment, wait)]
-                new = append(new or "{}\n", ("hooks", name), group)
+                new = append_item(new or "{}\n", ("hooks", name), group)
     except JsonTextError as error:
         raise UsageError(f"{path} cannot be changed: {error}.") from None
     return _write(path, text, new)
 
 
-def take_out(host: Host, run_env: RunEnvironment, *, project: bool) -> Installed:
+def remove_hooks(host: Host, run_env: RunEnvironment, *, project: bool) -> Installed:
     """Remove the hooks of a program. Raises UsageError."""
     path, text = _read(host, run_env, project=project)
     if host.whole:
@@ -87,7 +87,7 @@ def _without(host: Host, text: str, path: Path) -> str:
     ours = re.compile(rf"\bgate decide {host.name}\b")
     try:
         while text.strip() and (found := _find(text, ours)):
-            text = remove(text, *found)
+            text = remove_item(text, *found)
     except JsonTextError as error:
         raise UsageError(f"{path} cannot be read: {error}.") from None
     return text
@@ -95,7 +95,7 @@ def _without(host: Host, text: str, path: Path) -> str:
 
 def _find(text: str, ours: re.Pattern[str]) -> tuple[tuple[str, ...], int] | None:
     """Return where a group with a hook of ours is."""
-    settings = parse(text).value
+    settings = parse_json_text(text).value
     hooks = settings.get("hooks", {}) if isinstance(settings, dict) else {}
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
         for number, group in enumerate(groups if isinstance(groups, list) else ()):

@@ -30,7 +30,7 @@ class Node:
         return self.items or list(self.members.values())
 
 
-def parse(text: str) -> Node:
+def parse_json_text(text: str) -> Node:
     """Return the value that a text is. Raises JsonTextError."""
     node = _value(text, _skip(text, 0), 0)
     if _skip(text, node.end) != len(text):
@@ -86,9 +86,9 @@ def _entries(text: str, node: Node, closing: str) -> Iterator[tuple[str, Node]]:
     node.end = at + 1
 
 
-def append(text: str, keys: tuple[str, ...], item: Any) -> str:
+def append_item(text: str, keys: tuple[str, ...], item: Any) -> str:
     """Add an item to the list under these keys, which are created. Raises JsonTextError."""
-    node, rest = parse(text), list(keys)
+    node, rest = parse_json_text(text), list(keys)
     depth = 0
     while rest and isinstance(node.value, dict) and rest[0] in node.members:
         node, depth = node.members[rest.pop(0)], depth + 1
@@ -114,9 +114,9 @@ def _in_list(item: Any, keys: list[str]) -> Any:
     return {keys[0]: _in_list(item[keys[0]], keys[1:])} if keys else [item]
 
 
-def remove(text: str, keys: tuple[str, ...], number: int) -> str:
+def remove_item(text: str, keys: tuple[str, ...], number: int) -> str:
     """Remove an item of the list under these keys, and what is empty then. Raises JsonTextError."""
-    path = [parse(text)]
+    path = [parse_json_text(text)]
     for name in keys:
         path.append(path[-1].members[name])
     path.append(path[-1].items[number])

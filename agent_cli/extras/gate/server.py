@@ -34,7 +34,7 @@ agent_tools.search.ls agent_tools.shell.bash agent_tools.web.fetch agent_tools.w
 """
 
 
-def serve(path: str) -> None:
+def answer_hooks(path: str) -> None:
     """Decide calls until none comes for a while."""
     private_folder(Path(path).parent)
     fresh = f"{path}.{os.getpid()}"
@@ -101,4 +101,4 @@ def _answer(connection: socket.socket) -> int:
 
 if __name__ == "__main__":
     hardening.protect()
-    serve(sys.argv[1])
+    answer_hooks(sys.argv[1])

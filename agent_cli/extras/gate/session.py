@@ -19,6 +19,7 @@ from agent_cli import (
     ApprovalRequested,
     ApprovalResolved,
     AssistantMessage,
+    Diagnostics,
     MessageAdded,
     RunEnvironment,
     SessionStore,
@@ -35,7 +36,6 @@ from agent_cli import (
 )
 from agent_cli.extras.gate.hosts import Host, HostCall
 from agent_cli.kernel.events import Checkpoint
-from agent_cli.kernel.results import Diagnostics
 from agent_cli.kernel.runtime.pending import gate_mark
 from agent_cli.kernel.session.files import decode_record
 from agent_cli.kernel.session.log import SessionLog
@@ -53,7 +53,7 @@ NOTE = "The user approved this call and says: "
 NO_MESSAGE = "(a message from before agent gate was installed)"
 
 
-class HostSession:
+class GateSession:
     """One session of another program."""
 
     def __init__(self, host: Host, call: HostCall, env: dict[str, str]) -> None:

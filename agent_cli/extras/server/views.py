@@ -253,7 +253,7 @@ class Views:
                 continue
             change = EditableCall("", {})
             if isinstance(asked, ApprovalRequested):
-                # Another program runs its call as it is.
+                # Another program does not change its calls.
                 change = change if restored.header.host else editable_call(asked, workspace)
                 item |= _approval_fields(asked, change)
             item["binding"] = question_binding(asked)

@@ -114,10 +114,10 @@ def record_host_decisions(path: Path, decisions: Sequence[UserDecision], user: s
             if waiting is None or decision.call_id not in open_calls & set(waiting.undecided):
                 raise UsageError(f"{host} no longer waits for this decision.")
             if wrong := [name for name in decision.given if name not in _OF_HOSTS]:
-                raise UsageError(f"{', '.join(wrong)}: {host} runs the call as it is. Approve or reject it.")
+                raise UsageError(f"{', '.join(wrong)}: {host} cannot run another call than this one.")
             request = waiting.requests[decision.call_id]
             if decision.verdict == "edit":
-                raise UsageError(f"{host} runs the call as it is. Approve or reject it.")
+                raise UsageError(f"{host} cannot run another call than this one: approve or reject it.")
             records.append(approval_record(request, user_decision.take_decision(request, decision, user=user)))
         for record in records:
             log.record(record)
