@@ -26,7 +26,7 @@ from tests.support.fork_server import PYTHONPATH
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.waiting import soon
 
-PROGRAMS = CLIENTS / "agents/node_modules/.bin"
+PROGRAMS = CLIENTS / "npm/node_modules/.bin"
 PROMPT = "do what is to be done"
 SECRET = "the-word-in-the-file"
 _SERVER = """
