@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from binascii import crc32
+from contextlib import suppress
 
 from agent_cli.kernel.version import __version__
 from agent_tools.lazy import lazy_imports
@@ -68,8 +69,9 @@ def _pass_on(path: str, words: list[str]) -> int | None:
 def _start(path: str) -> None:
     """Start the process for the next call."""
     command = [sys.executable, "-P", "-m", "agent_cli.extras.gate.server", path]
-    nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), -3)  # subprocess.DEVNULL
-    try:
-        child.start_child(command, memory=None, brief=True, cwd="/", start_new_session=True, **nowhere)
-    except OSError:
-        return
+    nowhere = -3  # subprocess.DEVNULL
+    with suppress(OSError):
+        child.start_child(
+            command, memory=None, brief=True, cwd="/", start_new_session=True, stdin=nowhere, stdout=nowhere,
+            stderr=nowhere,
+        )  # fmt: skip
