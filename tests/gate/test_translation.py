@@ -43,7 +43,7 @@ def test_a_call_becomes_one_of_our_tools_or_is_unknown(
 @pytest.mark.parametrize(
     ("host", "data", "tool"),
     [
-        ("copilot", {"sessionId": "s", "toolName": "tracker-close_issue", "toolArgs": "{}"}, "mcp__tracker__close_issue"),
+    ("copilot", {"sessionId": "s", "toolName": "tracker-close", "toolArgs": "{}"}, "mcp__tracker__close"),
         ("gemini", {"session_id": "s", "hook_event_name": "BeforeTool", "tool_name": "mcp_t_close", "tool_input": {},
                     "mcp_context": {"server_name": "t", "tool_name": "close"}}, "mcp__t__close"),
     ],
