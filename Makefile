@@ -94,6 +94,8 @@ outside: $(VENV)/.dev
 	  typescript@5 @musistudio/claude-code-router ccusage@17 get-shit-done-cc; }
 	@test -d $(CLIENTS)/npm/node_modules/opencode-ai || ! command -v npm > /dev/null || { cd $(CLIENTS)/npm && \
 	  npm install --silent @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai; }
+	@test -d $(CLIENTS)/npm/node_modules/@github/copilot || ! command -v npm > /dev/null || { cd $(CLIENTS)/npm && \
+	  npm install --silent @anthropic-ai/claude-code@latest @qwen-code/qwen-code@latest @github/copilot@latest; }
 	@test -x $(CLIENTS)/litellm/bin/litellm || { $(BIN)/python -m venv $(CLIENTS)/litellm && \
 	  $(CLIENTS)/litellm/bin/pip install -q 'litellm[proxy]'; } || \
 	  echo "LiteLLM's proxy cannot be installed: it is not tried" >&2

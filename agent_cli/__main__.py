@@ -35,6 +35,7 @@ from agent_tools.lazy import lazy_imports  # noqa: E402
 with lazy_imports():
     from agent_cli import cli, console
     from agent_cli.cli import app, option_parser, run, staged_run
+    from agent_cli.extras.gate import client
     from agent_cli.kernel import redact, run_environment
     from agent_cli.kernel.session import store
     from agent_tools import text as agent_tools_text
@@ -165,6 +166,8 @@ def dispatch(argv: list[str]) -> int:
         except OSError as error:  # at once where Python does not buffer
             raise run_environment.OutputError(error) from None
         return 0
+    if argv[:2] == ["gate", "decide"] and not {"--help", "-h"} & set(argv):
+        return client.main(argv[2:])
     if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
         options = option_parser.parse_options(argv)
         if options is not None:

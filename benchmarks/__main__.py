@@ -17,6 +17,7 @@ from benchmarks.answering import answers, frames
 from benchmarks.configured import configured
 from benchmarks.deciding import decisions
 from benchmarks.extending import files
+from benchmarks.gating import gating
 from benchmarks.hooked import hooked
 from benchmarks.keys import keys
 from benchmarks.logs import sessions
@@ -37,7 +38,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, answers, frames, render, results, stdin, size, sent,
-    prefix, rounds, search, bash, edit, decisions, files, hooked, configured, sessions, snapshots, serving,
+    prefix, rounds, search, bash, edit, decisions, files, hooked, gating, configured, sessions, snapshots, serving,
 )  # fmt: skip
 
 

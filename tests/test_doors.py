@@ -93,6 +93,10 @@ STARTS = {
     ("agent_cli/cli/commands/demo.py", "run_tests"): "commands of the demo: with a clock",
     ("agent_cli/extras/server/pool.py", "_start"): "a worker of the server, which is to outlive it",
     ("agent_cli/extras/schedules/tick.py", "start_run"): "a run of a schedule, which is to outlive it",
+    (
+        "agent_cli/extras/gate/server.py",
+        "answer_hooks",
+    ): "a fork of the program itself, for each call, which has a deadline",
     ("agent_cli/mcp/stdio.py", "pipe"): "servers: bounded in time and output there",
     ("tools/agent_tools/web/cache.py", "_html"): "a worker that limits its own memory; with a clock",
     ("tools/agent_tools/documents/pdf.py", "_ask_worker"): "a worker that limits its own memory; with a clock",

@@ -47,13 +47,14 @@ MAY_IMPORT: dict[str, str] = {
     "extras.evaluation": "kernel config kernel.session console kernel.runtime",
     "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
     "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
+    "extras.gate": "kernel kernel.session kernel.engine kernel.runtime",
     "extras.schedules": "kernel kernel.session",
     "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage "
     "extras.schedules takeover",
     "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
     "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
     "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules "
-    "takeover",
+    "takeover extras.gate",
 }
 # Rooms: what is started by `cli` only, and imports nothing of the other rooms. An editor has the slash commands and the
 # questions of the terminal.

@@ -21,7 +21,7 @@ from agent_cli import (
 )
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.console import print_notice, print_warning
+from agent_cli.console import echo, print_notice, print_warning
 from agent_cli.kernel.decisions import Level, is_approval
 from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.environment import check_mode
@@ -30,10 +30,11 @@ from agent_cli.kernel.runtime.pending import (
     pending_of,
     pending_sessions,
     project_store,
+    record_host_decisions,
 )
 from agent_cli.kernel.runtime.user_decision import DecisionWord
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_at, expired_words
-from agent_cli.kernel.session.records import WaitingTurn
+from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.search import is_id_like, root_of
 from agent_cli.kernel.session.summary import project_folders, session_files
 from agent_cli.shells.headless.output import SUSPENDED, USAGE
@@ -88,7 +89,10 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         options = options.replace(allow_dangerously_skip_permissions=decision.mode == "bypassPermissions")
     target = find_target(tuple(words), run_env, answer=decision.word == "answer")
     calls, decision = _calls_and_words(target, decision)
-    shown = _undecided_bindings(load(target.session_id, target.run_env).waiting)
+    found = load(target.session_id, target.run_env)
+    if found.header.host:
+        return _decide_for_host(target, found, calls, decision)
+    shown = _undecided_bindings(found.waiting)
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
@@ -105,6 +109,28 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         return _decide(agent, calls, decision, asked, shown)
     finally:
         agent.close()
+
+
+def _decide_for_host(target: Target, found: Restored, calls: tuple[str, ...], decision: PendingDecision) -> int:
+    """Record a decision about calls of another program, whose hook waits for it. Raises UsageError."""
+    store = project_store(target.run_env)
+    items = pending_of(found)
+    open_calls = tuple(item["call_id"] for item in items if "decided" not in item)
+    if not open_calls:
+        raise UsageError(f"{found.header.host} does not wait for you in session {target.session_id}.")
+    if wrong := next((call for call in calls if call not in open_calls), ""):
+        raise UsageError(f"{escape_controls(wrong)} is not waiting in session {target.session_id}.")
+    given = {name: getattr(decision, name) for name in ("rule", "scope", "mode", "hunks", "arguments")}
+    requests = found.waiting.requests if found.waiting is not None else {}
+    host = record_host_decisions(
+        store.path(target.session_id),
+        [
+            UserDecision(call, requests[call].binding, decision.word, decision.text, **given)
+            for call in calls or open_calls
+        ],
+    )
+    echo(f"{'Approved' if decision.word == 'approve' else 'Rejected'}: {host} goes on.")
+    return 0
 
 
 def find_target(words: tuple[str, ...], run_env: RunEnvironment, *, answer: bool = False) -> Target:

@@ -299,6 +299,19 @@ class Recorder:
             found[full] = Diff(full, "", *lines, created=created, deleted=deleted)
         return list(found.values())
 
+    def after_earlier(self, start: str) -> None:
+        """Record the state after calls that other processes began and nobody ended, whose ID begins with `start`."""
+        try:
+            records = self.store.manifest.read()
+        except StoreError:
+            return
+        ended = {record.call for record in records if isinstance(record, After)}
+        begun = {record.call: record for record in records if isinstance(record, Before)}
+        for call, record in begun.items():
+            if call.startswith(start) and call not in ended:
+                self._open[call] = (record, any(shot.base != "/" for shot in record.shots))
+                self.after(call)
+
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
         """Return facts for an approval question: whether an undo can restore what a command destroys."""
         home, bounds = self._where.home, self._where.bounds

@@ -98,7 +98,17 @@ def _items(reply: Reply) -> list[dict[str, Any]]:
     for place, call in enumerate(reply.calls):
         call_id = call.id or f"{reply.id}-call-{place}"
         head = {"type": "function_call", "id": f"fc_{reply.id}_{place}", "status": "completed"}
-        items.append({**head, "call_id": call_id, "name": call.name, "arguments": call.json})
+        # A tool in a namespace is written as namespace/name.
+        space, _, name = call.name.rpartition("/")
+        items.append(
+            {
+                **head,
+                "call_id": call_id,
+                "name": name,
+                "arguments": call.json,
+                **({"namespace": space} if space else {}),
+            }
+        )
     return items
 
 

@@ -61,7 +61,11 @@ def pending(
     for store in stores:
         for session_id, items in pending_sessions(store).items():
             root, where = root_of(store.path(session_id)), session_holder(store, session_id)
-            found.append({"session_id": session_id, "root": root, "open_in": where or None, "pending": items})
+            host = store.host_of(session_id)
+            found.append(
+                {"session_id": session_id, "root": root, "host": host or None, "open_in": where or None,
+                 "pending": items}
+            )  # fmt: skip
             names.append(store.short(session_id))
     if as_json:
         print_json(found)
@@ -80,7 +84,8 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
     where = f" in {escape_controls(session['root'])}" if with_root and session["root"] else ""
     opened = session["open_in"]
     note = f" (open in {opened}: answer it there)" if opened else ""
-    yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{note}"
+    host = f" of {session['host']}" if session["host"] else ""
+    yield f"session {session_id}{host}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{note}"
     if first["request"]:
         yield f"  request: {_shorten(first['request'])}"
     text = ""

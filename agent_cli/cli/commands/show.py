@@ -44,7 +44,7 @@ def find_log(text: str, *, every: bool) -> Path:
     store = SessionStore(state, run_env.root)
     try:
         if not every:
-            return find_session(store, text) if text else store.path(store.latest())
+            return find_session(store, text) if text else store.path(store.latest(of_hosts=True))
         found = summaries_of_all_projects(state)
         if not found:
             raise SessionNotFoundError("There are no sessions yet.")

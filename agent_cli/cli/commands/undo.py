@@ -73,7 +73,7 @@ def open_undo(start: str, run_env: RunEnvironment) -> UndoManager:
 def _find(start: str, run_env: RunEnvironment) -> tuple[SessionStore, str]:
     store = SessionStore(state_folder(run_env.env), run_env.root)
     try:
-        return store, store.find(start) if start else store.latest()
+        return store, store.find(start) if start else store.latest(of_hosts=True)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
 

@@ -11,7 +11,16 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli import MODES, ApprovalRequested, Config, QuestionAsked, UsageError, UserDecision, read_settings
+from agent_cli import (
+    MODES,
+    ApprovalRequested,
+    Config,
+    QuestionAsked,
+    SessionStore,
+    UsageError,
+    UserDecision,
+    read_settings,
+)
 from agent_cli.extras.server.commands import check_command
 from agent_cli.extras.server.decisions import changes_plan, find_decision, question_binding
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
@@ -37,6 +46,7 @@ from agent_cli.extras.server.uploads import check_uploads, claim_uploads
 from agent_cli.kernel.messages import new_uuid, undo_message
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
+from agent_cli.kernel.runtime.pending import record_host_decisions
 from agent_cli.kernel.runtime.user_decision import take_decision
 from agent_cli.kernel.session.pending_plans import expired_words
 from agent_cli.kernel.session.store import archive_session
@@ -176,6 +186,8 @@ def find_task(hub: Hub, session_id: str, user: str) -> ServerTask:
         raise RequestRefusedError(409, "busy", f"{entry['elsewhere']} Close it there first.")
     if (task := hub.views.task(session_id)) is not None:
         return task
+    if host := entry["host"]:
+        raise RequestRefusedError(409, "host", f"This is a session of {host}, which only asks here: continue it there.")
     restored = hub.views.restored(log)
     if restored is None:
         raise session_not_found(session_id)
@@ -305,6 +317,8 @@ async def _decide(hub: Hub, request: Request, body: DecisionFields, word: Any) -
 async def decide_call(hub: Hub, session_id: str, verdict: UserDecision, token: AccessToken) -> dict[str, Any]:
     """Store a decision; wake a worker once none is missing. The first decision about a call wins."""
     user = token.name
+    if _host_of(hub, session_id):
+        return await _decide_for_host(hub, session_id, verdict, token)
     # From here to the stored decision there is no await, so no other decision.
     path, task = await check_decision(hub, session_id, verdict, token)
     store_entry(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
@@ -314,6 +328,31 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserDecision, token: A
     else:
         hub.pool.wake(task)
     return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
+
+
+def _host_of(hub: Hub, session_id: str) -> str:
+    """Return the other program whose session this is (`agent gate`); "" for our own."""
+    return SessionStore.at(session_log(hub, session_id).parent).host_of(session_id)
+
+
+async def _decide_for_host(hub: Hub, session_id: str, verdict: UserDecision, token: AccessToken) -> dict[str, Any]:
+    """Record a decision for the hook of another program, which waits for it."""
+    path = session_log(hub, session_id)
+    await hub.detail(session_id)
+    asked = hub.views.question(path, verdict.call_id)
+    if asked is None:
+        raise await _already_closed(hub, session_id, verdict.call_id)
+    if question_binding(asked) != verdict.binding:
+        raise RequestRefusedError(409, "changed", "The question has changed since you saw it: look at it again.")
+    if not token.may("start"):
+        _check_only_decides(asked, verdict, token)
+    try:
+        await asyncio.to_thread(record_host_decisions, path, [verdict], token.name)
+    except UsageError as error:
+        raise RequestRefusedError(422, "decision", str(error)) from None
+    hub.notify_changed(session_id)
+    made = f"{verdict.past} by {token.name}"
+    return {"call_id": verdict.call_id, "decided": made, "decided_by": token.name, "left": 0}
 
 
 async def check_decision(
@@ -395,7 +434,8 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
     session_log(hub, session_id)
     if session_id in hub.pool.running or session_id in hub.pool.queued:
         raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
-    task = find_task(hub, session_id, user)
+    # The model of another program cannot be told.
+    task = None if _host_of(hub, session_id) and not body.conversation else find_task(hub, session_id, user)
     root = (await asyncio.to_thread(session_environment, hub, session_id)).root
 
     def apply() -> tuple[dict[str, Any], int]:
@@ -422,7 +462,9 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
     except StoreError as error:
         raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
     names = [*made["restored"], *made["deleted"]]
-    if body.conversation:
+    if task is None:
+        pass
+    elif body.conversation:
         store_entry(hub, task, new_entry("rewind", user, data={"messages": messages}))
         hub.pool.wake(task)
     elif names:

@@ -41,6 +41,8 @@ def question_form(asked: ApprovalRequested | QuestionAsked, item: Mapping[str, A
         form = _approval(asked, change)
     else:
         form = {"plan": _plan, "review": _review, "questions": _questions}[asked.kind](asked, item)
+    if item.get("host"):
+        form["about"] = [*form["about"], f"For {one_line(item['host'])}"]
     if item.get("agent"):
         task = f": {one_line(item['agent_task'])}" if item.get("agent_task") else ""
         name = item.get("agent_name") or item["agent"]

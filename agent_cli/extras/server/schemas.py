@@ -339,6 +339,7 @@ class SessionItem(BaseModel):
     pending: int
     asks: str
     elsewhere: str
+    host: str
     outcome: str
     error: str
     archived: bool

@@ -161,6 +161,7 @@ class Views:
             "state": state,
             "mode": (task.config.mode or "") if task else "",
             "model": _shown_model(seen, task),
+            "host": seen.host if seen else "",
             "archived": is_archived(path),
             "excerpt": "",
             "created": task.spec.created if task else seen.created if seen else "",
@@ -256,11 +257,12 @@ class Views:
                 continue
             change = EditableCall("", {})
             if isinstance(asked, ApprovalRequested):
-                change = editable_call(asked, workspace)
+                # Another program does not change its calls.
+                change = change if restored.header.host else editable_call(asked, workspace)
                 item |= _approval_fields(asked, change)
             item["binding"] = question_binding(asked)
             item["expired"] = has_expired(item)
-            item["form"] = question_form(asked, item, change)
+            item["form"] = question_form(asked, item | {"host": restored.header.host}, change)
             if (found := find_decision(asked, entries)) is not None:
                 item["decided"] = f"{found[1].past} by {found[0].user}"
                 item["decided_by"] = found[0].user

@@ -38,7 +38,7 @@ def _branch(session: dict[str, Any]) -> str:
 def list_facts(session: dict[str, Any], project: str) -> list[str]:
     """Return what a list shows of a session besides its title and its state."""
     cost = spent_words(session["cost"], known=session["cost_known"])
-    return [*filter(None, (one_line(project), _branch(session), cost))]
+    return [*filter(None, (one_line(project), one_line(session["host"]), _branch(session), cost))]
 
 
 def head_facts(session: dict[str, Any], project: str) -> list[str]:

@@ -137,6 +137,9 @@ class ChangeObserver:
         """Handle the end of a call, however it ended; return warnings for the user."""
         return ()
 
+    def after_earlier(self, call: str) -> None:
+        """Handle the end of calls that began in other processes: those whose ID begins with this text."""
+
     def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         """Return the facts for an approval question: which changes of the call could not be undone."""
         return ()

@@ -68,6 +68,10 @@ class CheckpointKeeper(ChangeObserver):
     def after(self, call: str) -> Sequence[str]:
         return self.recorder.after(call)
 
+    def after_earlier(self, call: str) -> None:
+        if store_folder(self._run_env).exists():
+            self.recorder.after_earlier(call)
+
     def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         return self.recorder.facts(effects, cwd)
 

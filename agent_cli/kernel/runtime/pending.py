@@ -8,9 +8,10 @@ was suspended with. An approval holds for what was shown; if that has changed si
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
@@ -22,6 +23,7 @@ from agent_cli.kernel.decisions import (
     Asker,
     Defer,
     QuestionReply,
+    approval_record,
     recorded_answer,
     recorded_reply,
 )
@@ -29,12 +31,20 @@ from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, Questio
 from agent_cli.kernel.rules import Rule
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
-from agent_cli.kernel.session.files import holder, is_open
+from agent_cli.kernel.session.files import holder, is_open, is_running
+from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.pending_items import pending_items
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.kernel.session.summary import summarize_sessions
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, from_json
+
+if TYPE_CHECKING:
+    from agent_cli.kernel.runtime.user_decision import UserDecision
+
+with lazy_imports():
+    from agent_cli.kernel.runtime import user_decision  # only to decide about calls
 
 _DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
 _DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
@@ -62,7 +72,7 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
     Those that were made, but not carried out yet, have `decided`, which describes the decision.
     """
     waiting = restored.waiting
-    if waiting is None:
+    if waiting is None or (restored.header.host and not _hook_waits(waiting)):
         return []
     asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
     ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
@@ -72,6 +82,58 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
     for item in items[len(waiting.undecided) :]:
         item["decided"] = f"{_decision(waiting, item['call_id'])}, not run"
     return items
+
+
+def gate_mark(pid: int, until: float) -> dict[str, Any]:
+    """Return what a checkpoint says of the hook that waits for a decision about a call of another program."""
+    return {"gate": [pid, until]}
+
+
+def _hook_waits(waiting: WaitingTurn) -> bool:
+    """Return True if the hook of another program still waits for the decision."""
+    pid, until = waiting.kept.get("gate", (0, 0.0))
+    return bool(until > time.time() and is_running(pid))
+
+
+# How long the session of another program may be in use while its hook writes.
+_HOOK_SECONDS = 10.0
+
+
+def record_host_decisions(path: Path, decisions: Sequence[UserDecision], user: str = "") -> str:
+    """Record decisions about calls of another program, whose hook carries them out; return the program's name.
+
+    user: name of the user who decided. Raises UsageError.
+    """
+    log = SessionLog(path, lambda text: None, os.environ)
+    try:
+        log.acquire(_HOOK_SECONDS)
+        restored = SessionStore.at(path.parent).load(path.stem)
+        host, open_calls = restored.header.host, {item["call_id"] for item in pending_of(restored)}
+        log.continue_from(restored.seq, restored.parent)
+        records = []
+        for decision in decisions:
+            waiting = restored.waiting
+            if waiting is None or decision.call_id not in open_calls & set(waiting.undecided):
+                raise UsageError(f"{host} no longer waits for this decision.")
+            if wrong := [name for name in decision.given if name not in _OF_HOSTS]:
+                raise UsageError(f"{', '.join(wrong)}: {host} cannot run another call than this one.")
+            request = waiting.requests[decision.call_id]
+            if decision.verdict == "edit":
+                raise UsageError(f"{host} cannot run another call than this one: approve or reject it.")
+            records.append(approval_record(request, user_decision.take_decision(request, decision, user=user)))
+        for record in records:
+            log.record(record)
+        if log.warning:
+            raise UsageError(log.warning)
+        return host
+    except (SessionBusyError, SessionNotFoundError) as error:
+        raise UsageError(str(error)) from None
+    finally:
+        log.close()
+
+
+# What can be decided about a call of another program, besides the verdict.
+_OF_HOSTS = ("text", "comments", "rule", "scope")
 
 
 def _decision(waiting: WaitingTurn, call_id: str) -> str:

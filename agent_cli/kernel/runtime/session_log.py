@@ -130,6 +130,8 @@ def read_session(
                 raise
             return None, _cut(config, foreign, foreign.uuids)
         store, session_id = SessionStore.at(path.parent), path.stem
+        if host := store.host_of(session_id):
+            raise UsageError(f"Session {session_id[:8]} is one of {host}, which only asks here: continue it there.")
         if run_env is not None and run_env.stage is None and not config.fork:
             _require_stage(state_folder(run_env.env), store, session_id)
         if settings.save_sessions and not config.fork:

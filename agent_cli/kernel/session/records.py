@@ -34,6 +34,7 @@ class Header(Value, tag="Header"):
     small: the model is offered few tools, with short descriptions.
     schedule: ID of the schedule that started it; "" for none.
     taken_from: the program and the session that it was taken over from: "claude ID"; "" for none.
+    host: the other program that has the session and only asks here (`agent gate`); "" for our own sessions.
     """
 
     session_id: str
@@ -49,6 +50,7 @@ class Header(Value, tag="Header"):
     small: bool = False
     schedule: str = ""
     taken_from: str = ""
+    host: str = ""
 
     @property
     def unrecorded(self) -> str:

@@ -141,10 +141,13 @@ class SessionStore:
         files = [(state.st_mtime_ns, path.stem) for state, path in logs_in(self.folder) if state.st_size]
         return [name for _, name in sorted(files, reverse=True)]
 
-    def latest(self) -> str:
-        """Return the id of the session changed last. Raises SessionNotFoundError."""
+    def latest(self, *, of_hosts: bool = False) -> str:
+        """Return the id of the session changed last. Raises SessionNotFoundError.
+
+        of_hosts: it may be one of another program.
+        """
         for session_id in self.ids():
-            if self._has_begun(session_id):
+            if self._has_begun(session_id) and (of_hosts or not self.host_of(session_id)):
                 return session_id
         raise SessionNotFoundError("There is no earlier session in this project.")
 
@@ -156,6 +159,15 @@ class SessionStore:
             return True
         # The line feed does not decide: other programs may have replaced it.
         return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _MAX_HEADER_BYTES
+
+    def host_of(self, session_id: str) -> str:
+        """Return the other program whose session this is; "" for our own."""
+        try:
+            start = read_start(self.path(session_id), _MAX_HEADER_BYTES).partition(b"\n")[0]
+        except OSError:
+            return ""
+        record = decode_record(start) if b'"host":' in start else None
+        return str(record["data"].get("host", "")) if record is not None and record["type"] == "Header" else ""
 
     def files(self, session_id: str) -> list[Path]:
         """Return all files of a session: the log first, then copies of a damaged log, the owner file, the draft, and

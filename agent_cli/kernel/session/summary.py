@@ -40,6 +40,7 @@ class SessionSummary(Value):
     ended: "done", "failed", "interrupted", "waiting", or "open" if the last turn has not ended.
     size: bytes of the log and of the results beside it.
     root, cwd: "" if the header is lost.
+    host: as in the header.
     """
 
     session_id: str
@@ -58,6 +59,7 @@ class SessionSummary(Value):
     root: str = ""
     cwd: str = ""
     forked_from: str = ""
+    host: str = ""
 
     @property
     def title(self) -> str:
@@ -132,7 +134,7 @@ def _fields_of(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
         header: Header = from_json(Header, data)
     except DecodeError:
         return {}
-    names = ("model", "branch", "root", "cwd", "forked_from")
+    names = ("model", "branch", "root", "cwd", "forked_from", "host")
     return {name: getattr(header, name) for name in names}
 
 

@@ -1,0 +1,209 @@
+"""A session of another program as one of ours: its log has the messages, and the calls that were decided here.
+
+A call that waits is in `agent pending`, on the page and in the API like every other. It waits only as long as the hook
+does, whose process and deadline are in the checkpoint. The program itself runs the call, so a call has its result in
+the log as soon as it is decided.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from agent_cli import (
+    ApprovalRequested,
+    ApprovalResolved,
+    AssistantMessage,
+    Diagnostics,
+    MessageAdded,
+    RunEnvironment,
+    SessionStore,
+    ToolCall,
+    ToolFinished,
+    ToolMessage,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+    UserMessage,
+    find_environment,
+)
+from agent_cli.extras.gate.hosts import Host, HostCall
+from agent_cli.kernel.events import Checkpoint
+from agent_cli.kernel.runtime.pending import gate_mark
+from agent_cli.kernel.session.files import decode_record
+from agent_cli.kernel.session.log import SessionLog
+from agent_cli.kernel.session.records import Header, Restored
+from agent_cli.kernel.session.store import state_folder
+from agent_cli.kernel.session.summary import project_folders
+from agent_cli.kernel.version import __version__
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, read_start
+from agent_tools.results import Display
+
+_LOCK_SECONDS = 10.0
+_MAX_LOG_BYTES = 64 << 20
+_MAX_HEADER_BYTES = 1 << 16
+NOTE = "The user approved this call and says: "
+NO_MESSAGE = "(a message from before agent gate was installed)"
+
+
+class GateSession:
+    """One session of another program."""
+
+    def __init__(self, host: Host, call: HostCall, env: dict[str, str]) -> None:
+        self.host = host
+        digest = blake2b(f"{host.name}:{call.session}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        self.session_id = "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:]))
+        here = find_environment(env, call.cwd)
+        self.run_env = here
+        state = state_folder(env)
+        self._lock = state / "gate" / f"{self.session_id}.lock"
+        # A command can have another folder, so the workspace is that of the session's first message.
+        logs = (folder / f"{self.session_id}.jsonl" for folder in project_folders(state))
+        self.path = next((log for log in logs if log.exists()), None) or self._new_path(state, here)
+        if header := _header(self.path):
+            self.run_env = RunEnvironment(here.cwd, Path(header["root"]), here.home, here.env)
+
+    def _new_path(self, state: Path, run_env: RunEnvironment) -> Path:
+        return SessionStore(state, run_env.root).path(self.session_id)
+
+    def load(self) -> Restored | None:
+        """Return the session as its log has it; None if there is none yet."""
+        return SessionStore.at(self.path.parent).load(self.session_id) if self.path.exists() else None
+
+    def grants(self) -> Iterator[str]:
+        """Yield the rules that the user added to the session with earlier approvals."""
+        try:
+            data = read_regular(self.path, _MAX_LOG_BYTES)
+        except OSError:
+            return
+        for line in data.split(b"\n"):
+            if b'"type":"ApprovalResolved"' in line and b'"rule":' in line and (record := decode_record(line)):
+                made = record["data"]
+                if made.get("decision") == "approve" and made.get("by") == "person" and made.get("rule"):
+                    yield made["rule"]
+
+    def note_of(self, key: str) -> str:
+        """Return what the user said when approving the latest call with this ID, or one that begins with it."""
+        restored = self.load()
+        said = [m for m in (restored.history if restored else ()) if isinstance(m, ToolMessage)]
+        text = next((m.text for m in reversed(said) if m.call_id.startswith(key)), "")
+        return text if text.startswith(NOTE) else ""
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[SessionLog, Restored | None]]:
+        """Yield the log, locked, and what it has so far. Raises SessionBusyError, and OSError if nothing is saved."""
+        problems: list[str] = []
+        log = SessionLog(self.path, problems.append, self.run_env.env)
+        try:
+            restored = None
+            if self.path.exists():
+                log.acquire(_LOCK_SECONDS)
+                restored = self.load()
+                assert restored is not None
+                log.continue_from(restored.seq, restored.parent)
+            else:
+                env = self.run_env
+                log.create(
+                    Header(self.session_id, str(env.cwd), str(env.root), self.host.label, "", (), __version__,
+                           host=self.host.label)
+                )  # fmt: skip
+            yield log, restored
+            if log.warning:
+                raise OSError(log.warning)
+        finally:
+            log.close()
+
+    def prompt(self, text: str) -> None:
+        """Record a message of the user, which begins a turn."""
+        with self.writing() as (log, _):
+            self._begin(log, text)
+
+    def end(self) -> None:
+        """Record the end of the turn."""
+        self._lock.unlink(missing_ok=True)
+        if not self.path.exists():
+            return
+        with self.writing() as (log, restored):
+            if restored is not None and restored.last is None and restored.history:
+                done = Diagnostics(0, 0, 0, 0, "end_turn", "completed")
+                log.record(TurnFinished("Complete", done, Usage()))
+
+    def _begin(self, log: SessionLog, text: str) -> None:
+        log.record(MessageAdded(UserMessage(text or NO_MESSAGE)))
+        log.record(TurnStarted(self.host.label, "default"))
+
+    def ask(self, call: ToolCall, request: ApprovalRequested, until: float) -> None:
+        """Record a call that waits for the user. until: when the hook gives up, in seconds since the epoch."""
+        with self.writing() as (log, restored):
+            self._request(log, restored, call, request.summary)
+            log.record(request)
+            log.record(Checkpoint(mode="", kept=gate_mark(os.getpid(), until)))
+
+    def settle(
+        self, call: ToolCall, summary: str, text: str, *, allowed: bool, asked: bool, display: Display | None = None
+    ) -> None:
+        """Record what became of a call. asked: it waited for the user."""
+        with self.writing() as (log, restored):
+            if not asked:
+                self._request(log, restored, call, summary)
+            if allowed:
+                log.record(ToolStarted(call.id, call.name))
+            log.record(ToolFinished(call.id, call.name, not allowed, 0, display))
+            log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=not allowed)))
+
+    def _request(self, log: SessionLog, restored: Restored | None, call: ToolCall, summary: str) -> None:
+        if restored is None or not restored.history or restored.last is not None:
+            self._begin(log, "")
+        log.record(MessageAdded(AssistantMessage((call,))))
+        log.record(ToolRequested(call.id, call.name, call.arguments, summary))
+
+    @contextmanager
+    def turn_to_ask(self, until: float, gone: Callable[[], bool]) -> Iterator[bool]:
+        """Yield True once no other call of the session waits for the user; False if that takes too long."""
+        private_folder(self._lock.parent)
+        fd = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
+        try:
+            ready = False
+            while not ready and time.time() < until and not gone():
+                with suppress(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    ready = True
+            yield ready
+        finally:
+            os.close(fd)
+
+    def wait(self, request: ApprovalRequested, until: float, gone: Callable[[], bool]) -> ApprovalResolved | None:
+        """Return the user's decision; None if there is none in time.
+
+        gone: waits a moment; returns True if nobody waits for the answer any more.
+        """
+        mark = None
+        while time.time() < until:
+            stat = self.path.stat()
+            if (stat.st_mtime_ns, stat.st_size) != mark:
+                mark = stat.st_mtime_ns, stat.st_size
+                restored = self.load()
+                waiting = restored.waiting if restored is not None else None
+                if waiting is None:
+                    return None  # the log was removed or damaged
+                made = waiting.decisions.get(request.call_id)
+                if made is not None and made.binding == request.binding:
+                    return made
+            if gone():
+                return None
+        return None
+
+
+def _header(path: Path) -> dict[str, str] | None:
+    try:
+        record = decode_record(read_start(path, _MAX_HEADER_BYTES).partition(b"\n")[0])
+    except OSError:
+        return None
+    return record["data"] if record is not None and record.get("type") == "Header" else None
