@@ -96,3 +96,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     both = folder / "both.pem"
     both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
     return both
+
+
+@pytest.fixture
+def model() -> Iterator[Any]:
+    """A model that a test tells what to say (`tests.support.stories.model`)."""
+    from tests.support.stories.model import Model
+
+    with Model() as made:
+        yield made

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,6 @@ def work(tmp_path: Path) -> Path:
     (folder / ".git").mkdir(parents=True)
     (folder / "a.txt").write_text("hello\n")
     return folder
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    with Model() as made:
-        yield made
 
 
 def env_of(model: Model) -> dict[str, str]:

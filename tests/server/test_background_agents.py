@@ -16,12 +16,6 @@ from tests.support.stories.model import Model, says
 
 
 @pytest.fixture
-def model() -> Iterator[Model]:
-    with Model() as made:
-        yield made
-
-
-@pytest.fixture
 def server(tmp_path: Path, model: Model) -> Iterator[Served]:
     work = tmp_path / "work"
     (work / ".git").mkdir(parents=True)
