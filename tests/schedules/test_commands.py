@@ -19,7 +19,7 @@ from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.pty_screen import Drawn
 from tests.support.scripts import call, script
-from tests.support.suspended_runs import pending
+from tests.support.suspended_runs import as_printed, pending, printed
 from tests.support.waiting import soon
 
 MKDIR = {"calls": [call("Bash", command="mkdir made")]}
@@ -65,7 +65,9 @@ def test_a_run_waits_and_a_rule_of_the_schedule_lets_the_next_ones_through(work:
     assert f"session {waiting['session_id'][:8]} waits for you" in agent(["every"], work).stdout
     refused = agent(["every", "run", which], work)
     assert (refused.returncode, "waits for you" in refused.stderr) == (2, True)
-    done = agent(["approve", "--rule", "Bash(mkdir made)", "--scope", "schedule"], work)
+    offered = printed(agent(["pending"], work).stdout)[1]
+    assert offered == f"agent approve {waiting['session_id'][:8]} --rule 'Bash(mkdir made)' --scope schedule"
+    done = as_printed(offered, work)
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
     (work / "made").rmdir()
     # It is the schedule's alone: another session asks.

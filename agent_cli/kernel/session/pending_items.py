@@ -77,6 +77,7 @@ def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
             "preview": to_json(event.preview),
             "facts": list(event.facts),
             "rule": event.always or None,
+            **({"scheduled": True} if event.scheduled else {}),
         }
     if event.kind == "plan":
         return {"call_id": event.call_id, "kind": "plan", "summary": "Approve the plan", "plan": event.data}

@@ -71,7 +71,8 @@ def _commands_for(item: Mapping[str, Any], call: str) -> list[str]:
         change = "what to change first"
         undo, end = f"agent reject {call} --undo", f"agent reject {call}"
         return [f"agent approve {call}", f"agent answer {call} '{change}'", undo, end]
-    return [f"agent approve {call}", f"agent reject {call} --why 'the reason'"]
+    always = [f"agent approve {call} --rule {_quote(item['rule'])} --scope schedule"] if item.get("scheduled") else []
+    return [f"agent approve {call}", *always, f"agent reject {call} --why 'the reason'"]
 
 
 def _quote(text: str) -> str:
