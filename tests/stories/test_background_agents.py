@@ -27,6 +27,7 @@ def test_two_ask_while_the_user_goes_on(day: Day) -> None:
     agents.until("two", 1)
     day.shows("They are at work.", "general-2: do two")
     day.say("@general-2 use tabs")
+    day.shows("it reads this at its next step")
     agents.go("two", 1)
     day.shows("general-2 ended: do two")
     assert sorted(day.text("log").split()) == ["one", "two"]

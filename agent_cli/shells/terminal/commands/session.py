@@ -82,7 +82,7 @@ def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
     yield from ((f"kill {agent.name}", f"end it: {shorten(agent.task, 60)}") for agent in agents)
 
 
-@slash("jobs", "show what works in the background: commands and sub-agents; watch, end", "[ID | kill ID | log ID]",
+@slash("jobs", "show background jobs and sub-agents, watch, end them", "[ID | kill ID | log ID]",
        aside=True, values=_values, strict=True, aliases=("bashes", "tasks", "ps"))  # fmt: skip
 def _list_jobs(ctx: SlashContext, words: str) -> None:
     jobs, agents = _jobs_of(ctx), {agent.name: agent for agent in _agents_of(ctx)}
