@@ -39,7 +39,7 @@ def _view(session: str) -> tuple[SessionView, str]:
         raise UsageError(f"Cannot read session {log.stem}: {error.strerror or error}.") from None
 
 
-def open_notes() -> NotesRepository:
+def _open_notes() -> NotesRepository:
     """Return the notes of the repository. Raises UsageError."""
     run_env = find_environment(os.environ)
     return NotesRepository(run_env.root, read_settings(Config(), run_env).trust.git_use, run_env.env)
@@ -69,7 +69,7 @@ def write_note(
 ) -> int:
     """Write the record as a git note of the session's commits. The first one in a repository is shown before."""
     view, session_id = _view(session)
-    record, notes, redact = completion_record(view), open_notes(), Redactor(os.environ)
+    record, notes, redact = completion_record(view), _open_notes(), Redactor(os.environ)
     if not record.summary:
         raise UsageError("Nothing was planned or changed in this session.")
     chosen = [notes.commit(name) for name in commits or ()] or notes.made(view, record)
@@ -96,7 +96,7 @@ def share(
     yes: Yes = False,
 ) -> int:
     """Show the settings with which git fetches and merges notes, and write them if you agree."""
-    notes = open_notes()
+    notes = _open_notes()
     if remote not in notes.remotes():
         raise UsageError(f"There is no remote {one_line(remote)}.")
     missing = notes.missing_settings(remote)

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from agent_cli import Config, UsageError, find_environment, read_settings
-from agent_cli.cli.commands.record import open_notes
+from agent_cli import Config, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli.help import examples
 from agent_cli.console import echo
-from agent_cli.git.notes import CommitNote, lines_about
+from agent_cli.git.notes import CommitNote, NotesRepository, lines_about
 from agent_cli.kernel.runtime.checkpoints import undo_manager
+from agent_cli.policy.git_use import Use
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import blame_line
 from agent_tools.fs.safe_files import read_regular
@@ -29,6 +29,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     if not name or parse_number(number) < 1:
         raise UsageError("Name a line, as in: agent why src/app.py:42")
     run_env = find_environment(os.environ)
+    layers = read_settings(Config(), run_env)
     path = os.path.realpath(run_env.cwd / name)
     try:
         lines = read_regular(path, _MAX_FILE_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
@@ -37,13 +38,13 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     if int(number) > len(lines):
         raise UsageError(f"{escape_controls(name)} has {counted(len(lines), 'line')}.")
     try:
-        store = undo_manager(run_env, read_settings(Config(), run_env).settings(), "none").store
+        store = undo_manager(run_env, layers.settings(), "none").store
         found = blame_line(store, path, int(number), lines)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
     echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
     if found is None:
-        return _from_notes(os.path.relpath(path, run_env.root), int(number))
+        return _from_notes(run_env, layers.trust.git_use, os.path.relpath(path, run_env.root), int(number))
     turn, change = found.turn, found.change
     echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
     echo(f"  with: {escape_controls(change.summary)}")
@@ -51,10 +52,10 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
     return 0
 
 
-def _from_notes(path: str, number: int) -> int:
+def _from_notes(run_env: RunEnvironment, use: Use, path: str, number: int) -> int:
     """Show what the note of the line's commit says: what was asked, the step, and its evidence."""
     try:
-        notes = open_notes()
+        notes = NotesRepository(run_env.root, use, run_env.env)
         blamed = notes.blame(path, number)
         note = notes.read(blamed.commit) if blamed is not None and blamed.commit else CommitNote()
     except UsageError as error:

@@ -12,7 +12,7 @@ from agent_cli.kernel.results import Check
 from agent_cli.kernel.session.completion_record import completion_record, record_json
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput
-from agent_tools.text import shorten
+from agent_tools.text import shorten, utc_stamp
 
 # A report has the end of a command's output, where a check says what failed.
 _MAX_OUTPUT_CHARS = 4_000
@@ -74,7 +74,7 @@ class RunCollector:
         self._view = SessionView()
 
     def __call__(self, event: Event) -> None:
-        self._view.apply(event)
+        self._view.apply(event, utc_stamp())
 
     def record(self, result: dict[str, Any]) -> RunRecord:
         """Return the record. result: the object of `--output-format json`; its secrets are removed."""

@@ -152,8 +152,8 @@ class SessionView(SessionEntries):
 
     @property
     def turn_number(self) -> int:
-        """The number of the latest turn, from 1."""
-        return self._dropped + len(self.turns)
+        """The number of the latest turn, from 1. A run by a program may begin without its message."""
+        return max(1, self._dropped + len(self.turns))
 
     def find(self, call_id: str) -> CallView | None:
         """Return the latest call with an ID; None if there is none."""

@@ -353,6 +353,8 @@ class Lines(Terminal):
 
     def pick(self, question: str, option: str) -> None:
         self.asked(question)
+        assert self.screen
+        self.screen.rest()  # what is typed as the question comes is no answer to it
         self._type(option)
 
     def idle(self) -> bool:
