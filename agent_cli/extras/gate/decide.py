@@ -50,6 +50,7 @@ _WAIT_SECONDS = 600
 # still should.
 _LATE_SECONDS, _LOOK_SECONDS = 8, 0.1
 _MAX_INPUT_BYTES = 64 << 20
+_NOBODY = "Nobody answered in time, so the call is refused. See: agent pending"
 
 
 class HostTool(Tool[Any]):
@@ -95,9 +96,6 @@ class GatedCall:
         )  # fmt: skip
         for rule in session.grants():
             self.policy.grant(rule)
-        restored = session.load()
-        history = restored.history if restored is not None else ()
-        self.history = history or (UserMessage(NO_MESSAGE),)
         name, arguments = host.translate(call)
         tool = find_tool(name) if name else None
         self.call = ToolCall(f"{call.key}-{os.urandom(3).hex()}" if not call.call_id else call.key, name, arguments)
@@ -115,7 +113,9 @@ class GatedCall:
             save_rule=self.save_rule,
             watch=self.keeper,
         )
-        self.turn = Turn(self.history, deps, options, lambda history, deps, options: iter(()))  # type: ignore[arg-type,return-value]
+        # Only an address has to be in the messages.
+        history = session.history() if tool.address_argument else ()
+        self.turn = Turn(history, deps, options, lambda history, deps, options: iter(()))  # type: ignore[arg-type,return-value]
         self.item = self._prepare()
 
     def _unknown(self) -> HostTool:
@@ -153,7 +153,8 @@ class GatedCall:
         self.keeper.after_earlier("")
         # In the list of what can be undone, the turn is one of this program.
         history = [
-            UserMessage(f"{self.host.label}: {m.text}") if isinstance(m, UserMessage) else m for m in self.history
+            UserMessage(f"{self.host.label}: {m.text}") if isinstance(m, UserMessage) else m
+            for m in self.session.history() or (UserMessage(NO_MESSAGE),)
         ]
         self.keeper.turn(history, new=False, model=self.host.label)
         item, cwd = self.item, str(self.turn.deps.context.workspace.cwd)
@@ -177,10 +178,10 @@ class GatedCall:
     def _ask(self, until: float, gone: Callable[[], bool]) -> tuple[Verdict, str, str]:
         with self.session.turn_to_ask(until, gone) as ready:
             if not ready:
-                return "deny", _nobody(until), ""
+                return "deny", _NOBODY, ""
             request = self.request().replace(edits=False)  # the other program has modes of its own
             self.session.ask(self.call, request, until)
-            text = _nobody(until)
+            text = _NOBODY
             try:
                 made = self.session.wait(request, until, gone)
                 if made is not None and made.decision == "approve":
@@ -209,10 +210,6 @@ class GatedCall:
         self.session.settle(self.call, self.item.summary, text, allowed=True, asked=asked, display=preview)
 
 
-def _nobody(until: float) -> str:
-    return f"Nobody answered in {'time' if until else 'this session'}, so the call is refused. See: agent pending"
-
-
 def main(words: list[str]) -> int:
     """Answer one hook; return the exit code. words: the host, and `--wait SECONDS`."""
     host, call = None, None
@@ -224,12 +221,12 @@ def main(words: list[str]) -> int:
         _refuse_at(until, host, call)
         verdict, reason, note = _answer(host, call, until)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong, the call must not run unseen
-        if call is not None and call.moment == "end":
-            return 0
         if not isinstance(error, UsageError):
             write_crash_report(error, os.environ)
         text = escape_controls(str(error)) or type(error).__name__
-        verdict, reason, note = "deny", f"agent gate could not decide this call, so it is refused: {text}", ""
+        asked = call is None or call.moment in ("before", "ask")
+        reason = f"agent gate could not decide this call, so it is refused: {text}" if asked else f"agent gate: {text}"
+        verdict, note = "deny", ""
         if host is None or call is None:
             sys.stderr.write(f"{reason}\n")
             return 2
@@ -257,7 +254,9 @@ def _refuse_at(until: float, host: Host, call: HostCall) -> None:
         return
 
     def refuse(*_: object) -> None:
-        os.write(1, host.answer("before", "deny", _nobody(until)).encode())
+        os.write(1, host.answer("before", "deny", _NOBODY).encode())
+        for connection in watched[1:]:
+            os.write(connection, b"\0")  # the exit code
         os._exit(0)
 
     signal.signal(signal.SIGALRM, refuse)
@@ -305,8 +304,7 @@ def _decided_before(gated: GatedCall) -> Verdict:
     level = gated.item.decision.level
     if level is not Level.ASK:
         return "allow" if level is Level.ALLOW else "deny"
-    restored = gated.session.load()
-    made = restored.history if restored else ()
+    made = gated.session.history()
     for message in reversed(made):
         for call in getattr(message, "calls", ()):
             if (call.name, call.arguments) == (gated.call.name, gated.item.call.arguments):

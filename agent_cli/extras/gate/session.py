@@ -36,6 +36,7 @@ from agent_cli import (
 )
 from agent_cli.extras.gate.hosts import Host, HostCall
 from agent_cli.kernel.events import Checkpoint
+from agent_cli.kernel.messages import Message
 from agent_cli.kernel.runtime.pending import gate_mark
 from agent_cli.kernel.session.files import decode_record
 from agent_cli.kernel.session.log import SessionLog
@@ -77,6 +78,11 @@ class GateSession:
         """Return the session as its log has it; None if there is none yet."""
         return SessionStore.at(self.path.parent).load(self.session_id) if self.path.exists() else None
 
+    def history(self) -> tuple[Message, ...]:
+        """Return its messages so far."""
+        restored = self.load()
+        return restored.history if restored is not None else ()
+
     def grants(self) -> Iterator[str]:
         """Yield the rules that the user added to the session with earlier approvals."""
         try:
@@ -91,8 +97,7 @@ class GateSession:
 
     def note_of(self, key: str) -> str:
         """Return what the user said when approving the latest call with this ID, or one that begins with it."""
-        restored = self.load()
-        said = [m for m in (restored.history if restored else ()) if isinstance(m, ToolMessage)]
+        said = [m for m in self.history() if isinstance(m, ToolMessage)]
         text = next((m.text for m in reversed(said) if m.call_id.startswith(key)), "")
         return text if text.startswith(NOTE) else ""
 
