@@ -40,6 +40,7 @@ NOT_RUN = {
 # Commands that end with another code here, and why.
 ENDS_WITH = {
     "agent -r": (2, "there is no terminal to choose in"),
+    'agent -p --stage "rename parse to read"': (3, "the changes wait"),
     'agent -p --on-ask suspend "Fix the test"': (3, "the model wants to run a command"),
     "agent undo --file src/app.py": (2, "nobody can answer"),
     "agent undo --force": (2, "nobody can answer"),

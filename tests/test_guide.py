@@ -73,7 +73,7 @@ ADDED = {
             '    return {"plan": steps}\n\n',
         ),
         "agent_cli/kernel/engine/execute.py": (
-            r"    from agent_cli.kernel.engine import hook_points, subagents\n",
+            r"    from agent_cli.kernel.engine import background, hook_points, subagents\n",
             "    from agent_cli.hooks import events as hook_events\n",
         ),
         " agent_cli/kernel/engine/execute.py": (

@@ -43,6 +43,10 @@ WORDS: dict[str, list[list[str]]] = {
     "every run": [["none"]],
     "every tick": [[]],
     "every uninstall": [[]],
+    "gate decide": [["claude"]],
+    "gate install": [["claude", "--project"]],
+    "gate list": [[]],
+    "gate remove": [["claude", "--project"]],
     "hooks list": [[]],
     "hooks test": [["PreToolUse"], ["SessionStart"]],
     "mcp add": [["other", "--", "./evil.sh"]],
@@ -75,11 +79,15 @@ WORDS: dict[str, list[list[str]]] = {
     "plugin trust": [["evil"]],
     "plugin update": [[]],
     "plugin validate": [["./evil"]],
+    "record note": [["HEAD", "--yes"]],
+    "record share": [[]],
+    "record show": [[]],
     "review": [[], ["--base", "main"]],
     "reject": [["all"]],
     "resume": [[]],
     "serve token": [["list"]],
     "sessions export": [[]],
+    "sessions import": [["--list"], ["claude"]],
     "sessions list": [[], ["--all"]],
     "sessions rm": [["none"]],
     "sessions show": [[]],
@@ -148,7 +156,7 @@ def test_a_command_opens_it_without_running_anything(tmp_path: Path, name: str, 
         assert "internal error" not in text
         assert not opened.wrong(), words
         assert not marker(opened.root).exists(), words
-    if name != "mcp add":
+    if name not in ("mcp add", "gate install"):
         assert _settings(opened.root) == before
 
 

@@ -64,7 +64,11 @@ def test_rules_are_written_and_read_by_what_they_are_about() -> None:
 
 
 # Formats of others that have a shape for each tool of theirs, and the tools that a review is given.
-NAMED_BY = ("engine/tool_results.py", "host/callbacks.py", "cli/commands/review.py")
+NAMED_BY = (
+    "engine/tool_results.py", "host/callbacks.py", "cli/commands/review.py",
+    # Tools of other programs, and what they are here.
+    "gate/hosts.py", "takeover/claude.py", "takeover/codex.py", "takeover/convert.py",
+)  # fmt: skip
 
 
 def test_the_program_names_no_tool() -> None:

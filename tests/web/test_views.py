@@ -181,6 +181,7 @@ def test_a_task_is_started_with_what_was_chosen(browser: Browser, served: Served
         body = sent.value.post_data_json
         assert {**body, "project": ""} == {
             "prompt": "Do it apart", "project": "", "mode": "acceptEdits", "name": "My name for it", "worktree": True,
+            "stage": False,
             "budget": {"cost": 2.5, "seconds": 180},
         }  # fmt: skip
         expect(page.get_by_text("In a worktree.")).to_be_visible()

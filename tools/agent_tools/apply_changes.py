@@ -49,7 +49,6 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
     of_conversation = True
     of_program = True
     numbered_parts = True
-    changes_files = True
 
     def effects(self, args: ApplyChangesArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         root = str(ctx.workspace.root)

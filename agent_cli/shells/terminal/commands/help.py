@@ -35,7 +35,7 @@ TOPICS = {
         "plans, changes and commits", ("plan", "todos", "record", "diff", "undo", "redo", "rewind", "commit", "jobs")
     ),
     "window": Topic("the context window", ("context", "compact", "uncompact", "pin")),
-    "approval": Topic("what runs without a question", ("mode", "permissions", "add-dir")),
+    "approval": Topic("what runs without a question", ("mode", "stage", "permissions", "add-dir")),
     "extend": Topic(
         "memory, skills, plugins and servers",
         ("memory", "skills", "agents", "mcp", "hooks", "plugin", "output-style", "ide"),
