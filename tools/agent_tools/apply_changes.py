@@ -37,6 +37,7 @@ class ApplyChangesArgs(Value):
     files: Annotated[tuple[str, ...], "The changed files"]
     ran: Annotated[tuple[str, ...], "Commands that ran in the copy, with what came of them"] = ()
     outside: Annotated[tuple[str, ...], "Commands that the user let out of the copy"] = ()
+    shown: Annotated[str, "What identifies the changes"] = ""
     leave_out: Annotated[tuple[int, ...], "Parts of the changes that the user does not want, counted from 0"] = ()
 
 
@@ -63,7 +64,7 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
     def facts(self, args: ApplyChangesArgs, ctx: ToolContext) -> tuple[str, ...]:
         lines = [f"ran: {text}" for text in args.ran]
         lines += [f"left the stage: {text}" for text in args.outside]
-        for change in _stage(ctx).request("changes"):
+        for change in _changes(args, ctx):
             if change["other"] == "conflict":
                 lines.append(f"you changed {change['diff']['path']} as well, in the same place: yours stays")
             elif change["other"]:
@@ -71,20 +72,21 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
         return tuple(lines)
 
     def preview(self, args: ApplyChangesArgs, ctx: ToolContext) -> Diff | Diffs:
-        diffs = _diffs(ctx)
+        diffs = _diffs(args, ctx)
         return diffs[0] if len(diffs) == 1 else Diffs(tuple(diffs))
 
     def run(self, args: ApplyChangesArgs, ctx: ToolContext) -> ToolResult:
         left_out: dict[str, list[int]] = {}
         number = 0
-        for diff in _diffs(ctx):
+        for diff in _diffs(args, ctx):
             for part in range(len(diff_parts(diff))):
                 if number in args.leave_out:
                     left_out.setdefault(diff.path, []).append(part)
                 number += 1
         call, summary = f"apply_{os.urandom(8).hex()}", self.summary(args, ctx)
         stage = _stage(ctx)
-        done = stage.request("apply", left_out=left_out, call=call, summary=summary, turn=stage.recorded())
+        asked = {"left_out": left_out, "call": call, "summary": summary, "shown": args.shown}
+        done = stage.request("apply", turn=stage.recorded(), **asked)
         applied = [*done["done"], *done["merged"]]
         lines = [f"The user took the changes: {counted(len(applied), 'path')} changed in the project."]
         if done["merged"]:
@@ -118,5 +120,16 @@ def _stage(ctx: ToolContext) -> StagedTurn:
     return found
 
 
-def _diffs(ctx: ToolContext) -> list[Diff]:
-    return [from_json(Diff, change["diff"]) for change in _stage(ctx).request("changes")]
+def _changes(args: ApplyChangesArgs, ctx: ToolContext) -> list[dict[str, Any]]:
+    """Return the changes of the copy. Raises ToolError if they are not those that the call names."""
+    found = _stage(ctx).request("changes")
+    if found["shown"] != args.shown:
+        raise ToolError(
+            "Nothing was applied, as the copy has changed meanwhile. At the end of the turn, the user is asked again."
+        )
+    changes: list[dict[str, Any]] = found["changes"]
+    return changes
+
+
+def _diffs(args: ApplyChangesArgs, ctx: ToolContext) -> list[Diff]:
+    return [from_json(Diff, change["diff"]) for change in _changes(args, ctx)]

@@ -27,19 +27,19 @@ def _stage(ctx: SlashContext, words: str) -> None:
             raise UsageError(f"The project cannot be staged: {why}.")
         ctx.change_stage()
     try:
-        changes = stage.request("changes") if stage is not None else []
+        found = stage.request("changes") if stage is not None else {"changes": []}
         if not words:
-            if changes:
+            if found["changes"]:
                 raise UsageError(
-                    f"The copy has {counted(len(changes), 'change')}: /stage apply or /stage discard first."
+                    f"The copy has {counted(len(found['changes']), 'change')}: /stage apply or /stage discard first."
                 )
             ctx.change_stage()
-        _settle(ctx, words, changes)
+        _settle(ctx, words, found["changes"], found["shown"])
     except ToolError as error:
         raise UsageError(str(error)) from None
 
 
-def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]]) -> None:
+def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]], shown: str) -> None:
     """Apply or discard the changes of the copy, after a question. Raises ToolError."""
     if not changes:
         ctx.say("The copy has no changes.")
@@ -53,7 +53,8 @@ def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]]) -> Non
     if words == "discard":
         ctx.say(f"Discarded: the files stay in {stage.request('discard')} for 14 days.")
         return
-    done = stage.request("apply", left_out={}, call=f"apply_{os.urandom(8).hex()}", summary=what, turn=turn)
+    asked = {"left_out": {}, "call": f"apply_{os.urandom(8).hex()}", "summary": what, "shown": shown}
+    done = stage.request("apply", turn=turn, **asked)
     ctx.say(f"Applied: {', '.join([*done['done'], *done['merged']]) or 'nothing'}.")
     if done["kept"]:
         ctx.say(f"Your version stays, as you changed the same lines: {', '.join(done['kept'])}.")
