@@ -200,7 +200,10 @@ def run_host_session(options: RunOptions) -> int:
 
 def run_one_shot(options: RunOptions) -> int:
     """Run `agent -p` and return the exit code."""
-    run_env, config = find_environment(os.environ), session_config(options)
+    run_env = find_environment(os.environ)
+    if run_env.stage is not None and options.on_ask == "deny":
+        options = options.replace(on_ask="suspend")
+    config = session_config(options)
     layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     approver, asker, fails = headless_approver(options.on_ask)

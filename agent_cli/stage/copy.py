@@ -12,13 +12,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.session.stages import remove_copy
 from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
 from agent_cli.stage.git_copy import SharedObjects, copy_git_folder
 from agent_cli.stage.tree import (
@@ -218,8 +218,7 @@ class StageCopy:
 
     def delete(self) -> None:
         """Remove the copy. Raises OSError."""
-        _make_removable(self.tree)
-        shutil.rmtree(self.folder)
+        remove_copy(self.folder)
         with suppress(OSError):  # there are others
             self.folder.parent.rmdir()
 
@@ -262,7 +261,8 @@ def make_copy(folder: Path, root: Path, env: Mapping[str, str], use: Use, create
     try:
         return _make(folder, root, env, use, created)
     except (OSError, GitError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            remove_copy(folder)
         raise UsageError(f"--stage: the project cannot be copied: {one_line(str(error))}.") from None
 
 
@@ -356,17 +356,6 @@ def _scan(root: Path, left_out: Collection[str]) -> tuple[dict[str, TreeEntry], 
     if "" in hidden:
         raise OSError(errno.ENOENT, f"{root} cannot be read: {skipped[0].why}")
     return found, hidden
-
-
-def _make_removable(tree: Path) -> None:
-    """Let the folders of a tree be removed by their owner."""
-    tree.chmod(0o700)
-    for folder, names, _ in os.walk(tree):
-        for name in names:
-            with suppress(OSError):
-                place = os.path.join(folder, name)
-                if not os.path.islink(place) and not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-                    os.chmod(place, 0o700)
 
 
 def is_same(root: Path, tree: Path, path: str, real: TreeEntry | None, copied: TreeEntry | None) -> bool:

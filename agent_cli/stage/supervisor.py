@@ -17,9 +17,9 @@ from typing import Any
 
 from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.messages import AssistantMessage, Message, UserMessage
+from agent_cli.kernel.session.stages import find_stage
 from agent_cli.stage.changes import StagedChange, apply_changes, signature, staged_changes
 from agent_cli.stage.copy import StageCopy, StageError
-from agent_cli.stage.places import find_stage
 from agent_cli.stage.protocol import VARIABLE, answer_requests
 from agent_cli.stage.tree import copy_entry
 from agent_tools.base import Effect

@@ -41,7 +41,7 @@ with lazy_imports():
         search,  # only to resume a named session
     )
     from agent_cli.kernel.session.transcripts import entries  # only to resume at an earlier message
-    from agent_cli.stage import places  # only where a turn was staged
+    from agent_cli.kernel.session import stages  # only where a turn was staged
 
 # Seconds to wait for another process that has the session open, which may be about to end.
 LOCK_WAIT_SECONDS = 5.0
@@ -88,7 +88,7 @@ def model_name(config: Config, settings: Settings, restored: Restored | None) ->
 def _require_stage(state: Path, store: SessionStore, session_id: str) -> None:
     """Raise StagedSessionError if a session works in a stage."""
     folder = state / "stages" / store.folder.name
-    if os.path.isdir(folder) and (found := places.find_stage(folder, session_id)) is not None:  # noqa: PTH112
+    if os.path.isdir(folder) and (found := stages.find_stage(folder, session_id)) is not None:  # noqa: PTH112
         raise StagedSessionError(found, session_id)
 
 

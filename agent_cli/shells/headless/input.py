@@ -85,6 +85,17 @@ def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], Non
     return PipedInput(head.decode("utf-8", "ignore" if cut else "replace"), cut)
 
 
+def give_back(piped: PipedInput) -> None:
+    """Let the next process that reads standard input find there what was read."""
+    if piped.text:
+        file = os.memfd_create("input")
+        with open(file, "wb", closefd=False) as out:
+            # What was cut off is not needed: the next one cuts as well.
+            out.write(piped.text.encode() + b" " * 8 * piped.cut)
+        os.lseek(file, 0, os.SEEK_SET)
+        os.dup2(file, 0)
+
+
 def _has_input(fd: int, wait: float, say: Callable[[str], None]) -> bool:
     """Return True if the pipe has data or ends within `wait` seconds; announce a longer wait."""
     end = time.monotonic() + wait
