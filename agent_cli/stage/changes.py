@@ -117,7 +117,7 @@ def _diff(path: str, before: TreeEntry | None, after: TreeEntry | None, old: byt
     created, deleted = before is None, after is None
     kinds = {entry.kind for entry in (before, after) if entry is not None}
     if kinds == {"file"}:
-        texts = ["" if data is None and (created or deleted) else _text(data) for data in (old, new)]
+        texts = ["" if created else _text(old), "" if deleted else _text(new)]
         if texts[0] is not None and texts[1] is not None:
             patch, added, removed = unified(texts[0], texts[1])
             if before and after and before.mode != after.mode:

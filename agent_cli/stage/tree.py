@@ -138,7 +138,7 @@ def copy_entry(source: Path, target: Path, path: str, entry: TreeEntry) -> TreeE
             os.symlink(entry.target, name, dir_fd=directory)
             return entry
         if entry.kind == "folder":
-            os.mkdir(name, 0o700, dir_fd=directory)
+            os.mkdir(name, entry.mode, dir_fd=directory)
             if os.geteuid() == 0:
                 with _folder_of(source, path) as (other, same):
                     state = os.lstat(same, dir_fd=other)
