@@ -249,7 +249,10 @@ def read_copy(folder: Path) -> StageCopy:
         folder = Path(os.path.realpath(folder))
         plain = json.loads(read_regular(folder / "stage.json", _MAX_STATE_BYTES))
         shared = tuple((source, at) for source, at in plain.pop("shared"))
-        return StageCopy(folder, StageFacts(**{**plain, "shared": shared, **{name: tuple(plain[name]) for name in ("linked", "taking")}}))
+        return StageCopy(
+            folder,
+            StageFacts(**{**plain, "shared": shared, **{name: tuple(plain[name]) for name in ("linked", "taking")}}),
+        )
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise StageError(f"{folder} is no copy of a project: {error}") from None
 

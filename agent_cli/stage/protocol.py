@@ -70,7 +70,7 @@ def answer_requests(
             try:
                 answer = {"answer": actions[fields.pop("do")](**fields)}
             except errors as error:
-                answer = {"error": str(error)}
+                answer = {"error": getattr(error, "strerror", None) or str(error)}
             try:
                 connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:

@@ -10,7 +10,7 @@ from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.messages import Message, ToolCall, ToolMessage, is_user_message, user_text
 from agent_cli.kernel.run_environment import Stage, UsageError
 from agent_tools.apply_changes import StagedTurn
-from agent_tools.base import Effect, ToolContext
+from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import shorten
@@ -40,8 +40,11 @@ class StagedSession(ChangeObserver):
         self.state = StagedTurn(stage.request, self._recorded)
 
     def join(self, session: str) -> None:
-        """Tell the process outside which session this is."""
-        self._stage.request("join", session=session)
+        """Tell the process outside which session this is. Raises UsageError if that has another copy."""
+        try:
+            self._stage.request("join", session=session)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
 
     def require_sandbox(self, context: ToolContext) -> None:
         """Raise UsageError if commands would not run in a sandbox."""
@@ -71,7 +74,7 @@ class StagedSession(ChangeObserver):
 
     def at_end(self, turn: Turn) -> ToolCall | None:
         """Return the call that ends a turn: that of ApplyChanges if the copy changed since it was last offered."""
-        found = self._stage.request("changes") if turn.deps.depth == 0 else self._offered
+        found = self.state.changes() if turn.deps.depth == 0 else self._offered
         if found == self._offered or not found["changes"]:
             return None
         self._offered = found

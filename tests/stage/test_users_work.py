@@ -126,3 +126,36 @@ def test_what_a_mode_denies_stays_in_the_copy(project: Project) -> None:
     done = project.stage(WORK, DONE, DONE, more=["--permission-mode", "dontAsk", "--allowed-tools", "Bash"], code=None)
     assert "2 changes in the copy" in done.stderr, done.stderr
     assert git(project.root, "status", "--short") == ""
+
+
+def test_a_host_resumes_a_staged_session_in_its_copy(project: Project) -> None:
+    project.stage(WORK, FAILED, code=None)
+    model = script(project.root.parent / "more.toml", [DONE])
+    env = clean_env(project.root.parent / "home", **SANDBOX)
+    formats = ("--input-format", "stream-json", "--output-format", "stream-json")
+    words = [sys.executable, "-P", "-m", "agent_cli", "-p", "-c", "--verbose", *formats, "--model", model]
+    message = json.dumps({"type": "user", "message": {"role": "user", "content": "go on"}}) + "\n"
+    done = subprocess.run(words, cwd=project.root, env=env, input=message, capture_output=True, text=True, check=False)
+    assert '"pending"' in done.stdout.splitlines()[-1], done.stdout + done.stderr
+    project.run("approve")
+    assert (project.root / "made.txt").exists()
+
+
+def test_a_stage_does_not_take_over_a_session_with_a_copy_of_its_own(project: Project) -> None:
+    project.stage(WORK, FAILED, code=None)
+    [listed] = json.loads(project.run("sessions", "list", "--json").stdout)
+    model = script(project.root.parent / "more.toml", [DONE])
+    env = clean_env(project.root.parent / "home", **SANDBOX)
+    words = [sys.executable, "-P", "-m", "agent_cli", "--stage", "--trust", "--model", model]
+    typed = f"/resume {listed['session_id']}\n/exit\n"
+    done = subprocess.run(words, cwd=project.root, env=env, input=typed, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "has a copy of its own" in done.stdout + done.stderr
+    assert len(project.stages()) == 1
+
+
+def test_an_empty_line_does_not_discard(project: Project) -> None:
+    model = script(project.root.parent / "more.toml", [WORK, DONE])
+    env = clean_env(project.root.parent / "home", **SANDBOX)
+    words = [sys.executable, "-P", "-m", "agent_cli", "--stage", "--trust", "--model", model]
+    done = subprocess.run(words, cwd=project.root, env=env, input="go\n\n", capture_output=True, text=True, check=False)
+    assert "2 changes in the copy" in done.stderr, done.stdout + done.stderr

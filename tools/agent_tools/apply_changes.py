@@ -16,7 +16,7 @@ from agent_tools.edit.diff import diff_parts
 from agent_tools.record import Value, from_json
 from agent_tools.results import Diff, Diffs, Note
 from agent_tools.sandbox.conditions import STAGED
-from agent_tools.text import counted
+from agent_tools.text import counted, one_line
 
 _MAX_NAMED = 5
 
@@ -25,10 +25,17 @@ class StagedTurn(ToolState):
     """The stage of a session, supplied by the program.
 
     request: asks the process outside the stage. recorded: returns what is recorded of the running turn.
+    found: the changes, as it last told them; a large project takes seconds to compare.
     """
 
     def __init__(self, request: Callable[..., Any], recorded: Callable[[], dict[str, Any]]) -> None:
         self.request, self.recorded = request, recorded
+        self.found: dict[str, Any] = {"shown": "", "changes": []}
+
+    def changes(self) -> dict[str, Any]:
+        """Ask for the changes. Raises ToolError."""
+        self.found = self.request("changes")
+        return self.found
 
 
 class ApplyChangesArgs(Value):
@@ -57,7 +64,7 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
         return (Effect("call", STAGED), *(Effect("write", os.path.join(root, path)) for path in args.files))
 
     def summary(self, args: ApplyChangesArgs, ctx: ToolContext) -> str:
-        names = ", ".join(args.files[:_MAX_NAMED])
+        names = ", ".join(map(one_line, args.files[:_MAX_NAMED]))
         more = f" and {len(args.files) - _MAX_NAMED} more" if len(args.files) > _MAX_NAMED else ""
         return f"Apply {counted(len(args.files), 'file')}: {names}{more}"
 
@@ -66,9 +73,9 @@ class ApplyChanges(Tool[ApplyChangesArgs]):
         lines += [f"left the stage: {text}" for text in args.outside]
         for change in _changes(args, ctx):
             if change["other"] == "conflict":
-                lines.append(f"you changed {change['diff']['path']} as well, in the same place: yours stays")
+                lines.append(f"you changed {one_line(change['diff']['path'])} as well, in the same place: yours stays")
             elif change["other"]:
-                lines.append(f"you changed {change['diff']['path']} as well: both changes are in")
+                lines.append(f"you changed {one_line(change['diff']['path'])} as well: both changes are in")
         return tuple(lines)
 
     def preview(self, args: ApplyChangesArgs, ctx: ToolContext) -> Diff | Diffs:
@@ -122,8 +129,9 @@ def _stage(ctx: ToolContext) -> StagedTurn:
 
 def _changes(args: ApplyChangesArgs, ctx: ToolContext) -> list[dict[str, Any]]:
     """Return the changes of the copy. Raises ToolError if they are not those that the call names."""
-    found = _stage(ctx).request("changes")
-    if found["shown"] != args.shown:
+    stage = _stage(ctx)
+    found = stage.found if stage.found["shown"] == args.shown else stage.changes()
+    if found["shown"] != args.shown or not args.shown:
         raise ToolError(
             "Nothing was applied, as the copy has changed meanwhile. At the end of the turn, the user is asked again."
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,16 @@ def model_name(config: Config, settings: Settings, restored: Restored | None) ->
     if config.model or restored is None:
         return settings.model
     return restored.model or settings.model
+
+
+def require_stage(config: Config, run_env: RunEnvironment) -> None:
+    """Raise StagedSessionError if a run resumes a session that works in a stage, before it reads any input."""
+    if not config.resumes or config.fork or run_env.stage is not None:
+        return
+    state = state_folder(run_env.env)
+    with suppress(SessionNotFoundError):  # said when the session is opened
+        path = _resolve_session(config, SessionStore(state, run_env.root))
+        _require_stage(state, SessionStore.at(path.parent), path.stem)
 
 
 def _require_stage(state: Path, store: SessionStore, session_id: str) -> None:

@@ -14,6 +14,9 @@ from agent_tools.process.child import stop_signals
 from agent_tools.record import Value
 
 
+_SAME_SECONDS = 0.5
+
+
 class Signals:
     """The stop signals interrupt the run, so that its result is still printed; a second one ends the process."""
 
@@ -21,6 +24,7 @@ class Signals:
         self._interrupt = interrupt
         self._before: dict[int, Any] = {}
         self.caught = 0
+        self._at = 0.0
 
     def __enter__(self) -> None:
         for number in stop_signals():
@@ -31,9 +35,13 @@ class Signals:
             signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: object) -> None:
+        # One to the whole process group also arrives from the process outside a stage.
+        again = number == self.caught != signal.SIGINT and time.monotonic() < self._at + _SAME_SECONDS
+        if again:
+            return
         if self.caught:
             os._exit(128 + number)
-        self.caught = number
+        self.caught, self._at = number, time.monotonic()
         self._interrupt()
 
 
@@ -83,17 +91,6 @@ def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], Non
     if b"\0" in head[:8192]:
         raise NotTextError("Standard input is binary; pipe text, or name the file in the prompt.")
     return PipedInput(head.decode("utf-8", "ignore" if cut else "replace"), cut)
-
-
-def give_back(piped: PipedInput) -> None:
-    """Let the next process that reads standard input find there what was read."""
-    if piped.text:
-        file = os.memfd_create("input")
-        with open(file, "wb", closefd=False) as out:
-            # What was cut off is not needed: the next one cuts as well.
-            out.write(piped.text.encode() + b" " * 8 * piped.cut)
-        os.lseek(file, 0, os.SEEK_SET)
-        os.dup2(file, 0)
 
 
 def _has_input(fd: int, wait: float, say: Callable[[str], None]) -> bool:

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli import ApprovalRequested, Complete, Event, QuestionAsked, Suspended, TurnResult, Usage
 from agent_cli.console import print_line, print_notice, print_text
 from agent_cli.kernel.results import Spent, empty_end
-from agent_cli.kernel.run_environment import StagedSessionError
-from agent_cli.shells.headless.input import (
-    NotTextError,
-    PipedInput,
-    Signals,
-    compose_prompt,
-    give_back,
-    read_stdin,
-)
+from agent_cli.shells.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.shells.headless.output import (
     FAILED,
     Outcome,
@@ -165,21 +157,16 @@ class InputMessage(Value):
     uuid: str = ""
 
 
-def read_piped(options: HeadlessOptions) -> PipedInput:
-    """Read standard input. Raises HeadlessUsageError."""
+def read_message(options: HeadlessOptions) -> str:
+    """Return the message of the run: its arguments, joined with standard input. Raises HeadlessUsageError."""
     if options.last_message:
         _check_answer_file(Path(options.last_message))
     words = [w for w in options.prompt if w != "-"]
     to_the_end = not words or "-" in options.prompt
     try:
-        return read_stdin(0, _MAX_STDIN_BYTES, None if to_the_end else _STDIN_WAIT_SECONDS, print_notice)
+        piped = read_stdin(0, _MAX_STDIN_BYTES, None if to_the_end else _STDIN_WAIT_SECONDS, print_notice)
     except NotTextError as error:
         raise HeadlessUsageError(str(error)) from None
-
-
-def message_of(options: HeadlessOptions, piped: PipedInput) -> str:
-    """Return the message of the run: its arguments, joined with standard input. Raises HeadlessUsageError."""
-    words = [w for w in options.prompt if w != "-"]
     if piped.cut:
         print_notice(f"Standard input was cut after {_MAX_STDIN_BYTES} bytes; name a longer file instead.")
     if not (" ".join(words).strip() or piped.text.strip()):
@@ -202,18 +189,12 @@ def run_headless(
     """
     text, missing = "", None
     try:
-        piped = read_piped(options)
-        text = message_of(options, piped)
+        text = read_message(options)
     except HeadlessUsageError as error:
         missing = error
         if not resumes:
             raise
-    try:
-        agent, report = start()
-    except StagedSessionError:
-        if missing is None:
-            give_back(piped)
-        raise
+    agent, report = start()
     before = agent.deferred_step() if resumes else None
     if missing is not None and before is None:
         raise missing
