@@ -352,7 +352,7 @@ def _outside(paths: Iterable[str], folders: Collection[str]) -> list[str]:
 
 
 def _scan(root: Path, left_out: Collection[str]) -> tuple[dict[str, TreeEntry], set[str]]:
-    """Return what is below a root, and the folders that cannot be listed: what is in them is not gone. Raises OSError."""
+    """Return what is below a root, and the folders that cannot be listed, in which nothing is gone. Raises OSError."""
     skipped: list[NotCopied] = []
     found = scan(root, left_out, skipped)
     hidden = {path for path, _ in skipped}

@@ -71,8 +71,9 @@ class Supervisor:
 
     def _actions(self) -> Mapping[str, Callable[..., Any]]:
         return {
-            "begin": self._begin, "join": self._join, "follow": self._follow, "ended": self._ended, "changes": self._changes,
-            "apply": self._apply, "discard": self._discard, "bring": self._bring, "leave": self._leave,
+            "begin": self._begin, "join": self._join, "follow": self._follow, "ended": self._ended,
+            "changes": self._changes, "apply": self._apply, "discard": self._discard, "bring": self._bring,
+            "leave": self._leave,
         }  # fmt: skip
 
     def _begin(self, process: int) -> None:

@@ -68,14 +68,18 @@ def _folder_of(root: Path, path: str, *, change: bool = False) -> Iterator[tuple
         state = os.fstat(directory)
         locked = change and os.geteuid() == state.st_uid != 0 and state.st_mode & 0o300 != 0o300
         if locked:
-            os.chmod(f"/proc/self/fd/{directory}", stat.S_IMODE(state.st_mode) | 0o300)
+            _chmod(directory, stat.S_IMODE(state.st_mode) | 0o300)
         try:
             yield directory, place.name
         finally:
             if locked:
-                os.chmod(f"/proc/self/fd/{directory}", stat.S_IMODE(state.st_mode))
+                _chmod(directory, stat.S_IMODE(state.st_mode))
     finally:
         os.close(directory)
+
+
+def _chmod(directory: int, mode: int) -> None:
+    Path(f"/proc/self/fd/{directory}").chmod(mode)  # fchmod refuses a folder that is open without rights
 
 
 def look(root: Path, path: str) -> TreeEntry | None:
@@ -194,7 +198,7 @@ def set_mode(root: Path, path: str, mode: int) -> None:
     with _folder_of(root, path) as (directory, name):
         folder = os.open(name, _FOLDER, dir_fd=directory)
     try:
-        os.chmod(f"/proc/self/fd/{folder}", mode)
+        _chmod(folder, mode)
     finally:
         os.close(folder)
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,12 +123,12 @@ def test_many_folders_take_no_quadratic_time(tmp_path: Path) -> None:
     changes = staged_changes(copy)
     compared = []
 
-    class Path_(str):
+    class Counted(str):
         def startswith(self, *words: object) -> bool:  # type: ignore[override]
             compared.append(words)
             return super().startswith(*words)  # type: ignore[arg-type]
 
-    found = visible([change._replace(path=Path_(change.path)) for change in changes])
+    found = visible([change._replace(path=Counted(change.path)) for change in changes])
     assert len(found) == 2_000 and len(compared) < 10_000
 
 
@@ -185,7 +186,7 @@ def killed_at(number: int, run: Callable[[], object]) -> bool:
             setattr(os, name, call)
         try:
             run()
-        except BaseException:  # noqa: BLE001 - the parent sees the code
+        except BaseException:
             os._exit(1)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -212,7 +213,7 @@ def test_a_kill_at_any_write_loses_nothing(tmp_path: Path, ending: str) -> None:
             killed = killed_at(number, copy.follow)
         else:
             change(copy)
-            killed = killed_at(number, lambda: take_all(copy) if ending == "apply" else discard(copy))
+            killed = killed_at(number, partial(take_all if ending == "apply" else discard, copy))
         again = read_copy(copy.folder)
         if ending == "apply":
             wanted = tree(copy.tree)
@@ -242,7 +243,7 @@ def test_a_user_who_is_not_root_keeps_what_they_may_not_read_or_write(tmp_path: 
             os.setuid(65534)
             os.environ["HOME"] = str(tmp_path)
             _not_root(tmp_path)
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             import traceback
 
             (tmp_path / "error").write_text(traceback.format_exc())

@@ -40,9 +40,9 @@ with lazy_imports():
     from agent_cli.kernel.session import (
         pending_plans,
         search,  # only to resume a named session
+        stages,  # only where a turn was staged
     )
     from agent_cli.kernel.session.transcripts import entries  # only to resume at an earlier message
-    from agent_cli.kernel.session import stages  # only where a turn was staged
 
 # Seconds to wait for another process that has the session open, which may be about to end.
 LOCK_WAIT_SECONDS = 5.0

@@ -53,7 +53,7 @@ def remove_copy(folder: Path) -> None:
     """Remove a copy, with folders that its owner could not change. Raises OSError."""
     for inside, names, _ in os.walk(folder):
         for name in names:
-            place = os.path.join(inside, name)
-            if not os.path.islink(place) and not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-                os.chmod(place, 0o700)
+            place = Path(inside, name)
+            if not place.is_symlink() and not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+                place.chmod(0o700)
     shutil.rmtree(folder)

@@ -13,7 +13,6 @@ from typing import Any
 from agent_tools.process.child import stop_signals
 from agent_tools.record import Value
 
-
 _SAME_SECONDS = 0.5
 
 
