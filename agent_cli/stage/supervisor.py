@@ -82,7 +82,7 @@ class Supervisor:
     def _join(self, session: str) -> None:
         other = find_stage(self._copy.folder.parent, session)
         if other is not None and other != self._copy.folder:
-            raise StageError(f"Session {session[:8]} has a copy of its own. Leave this one with /stage first.")
+            raise StageError(f"Session {session[:8]} is in another stage: leave this one with /stage, then resume it.")
         self._copy.save(self._copy.facts.replace(session=session))
 
     def _follow(self, *, turn: bool = True) -> list[str]:
@@ -109,7 +109,7 @@ class Supervisor:
         """
         changes = staged_changes(self._copy)
         if signature(changes) != shown:
-            raise StageError("Nothing was applied, as the changes are no longer those that the user saw.")
+            raise StageError("Nothing was applied, because the copy changed after the question.")
         every = _with_folders(changes, left_out)
         watch = self._watch(self._copy.facts.session)
         history: list[Message] = [AssistantMessage(())] * turn["at"]

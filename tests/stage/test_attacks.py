@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path: 
         return listed(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage_tree.os, "scandir", scandir)
+        patch.setattr(os, "scandir", scandir)
         assert staged_changes(copy) == [] == copy.follow()
     root.rename(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="cannot be read"):
@@ -124,7 +124,7 @@ def test_many_folders_take_no_quadratic_time(tmp_path: Path) -> None:
     compared = []
 
     class Counted(str):
-        def startswith(self, *words: object) -> bool:  # type: ignore[override]
+        def startswith(self, *words: object) -> bool:
             compared.append(words)
             return super().startswith(*words)  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def begun(project: Project, *replies: dict[str, object]) -> subprocess.Popen[str]:
+def begun(project: Project, *replies: dict[str, Any]) -> subprocess.Popen[str]:
     """A staged run of which made.txt is in the copy."""
     model = script(project.root.parent / "script.toml", list(replies))
     env = clean_env(project.root.parent / "home", **SANDBOX)
@@ -95,7 +96,7 @@ def test_a_state_folder_inside_the_project_is_refused(project: Project) -> None:
 
 
 def test_what_changes_after_the_question_is_not_applied_unseen(project: Project) -> None:
-    project.stage(WORK, DONE, {"expect": "changed meanwhile", "text": "I see."})
+    project.stage(WORK, DONE, {"expect": "changed after the question", "text": "I see."})
     [stage] = project.stages()
     (stage / "tree" / "unseen.txt").write_text("unseen\n")
     project.run("approve", code=3)
@@ -149,7 +150,7 @@ def test_a_stage_does_not_take_over_a_session_with_a_copy_of_its_own(project: Pr
     words = [sys.executable, "-P", "-m", "agent_cli", "--stage", "--trust", "--model", model]
     typed = f"/resume {listed['session_id']}\n/exit\n"
     done = subprocess.run(words, cwd=project.root, env=env, input=typed, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "has a copy of its own" in done.stdout + done.stderr
+    assert done.returncode == 0 and "is in another stage" in done.stdout + done.stderr
     assert len(project.stages()) == 1
 
 

@@ -133,7 +133,7 @@ def _changes(args: ApplyChangesArgs, ctx: ToolContext) -> list[dict[str, Any]]:
     found = stage.found if stage.found["shown"] == args.shown else stage.changes()
     if found["shown"] != args.shown or not args.shown:
         raise ToolError(
-            "Nothing was applied, as the copy has changed meanwhile. At the end of the turn, the user is asked again."
+            "Nothing was applied, because the copy changed after the question. The user is asked again at the end."
         )
     changes: list[dict[str, Any]] = found["changes"]
     return changes

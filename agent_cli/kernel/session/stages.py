@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from agent_tools.fs.safe_files import read_regular
+
+_MAX_BYTES = 1 << 30
 _KEPT_SECONDS = 14 * 86_400.0
 _UNUSED_SECONDS = 86_400.0
 
@@ -32,7 +35,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 def _session(entry: Path) -> str | None:
     """Return the session that works in a copy; "" if none ever did, None if that is not known."""
     try:
-        return str(json.loads((entry / "stage.json").read_bytes())["session"])
+        return str(json.loads(read_regular(entry / "stage.json", _MAX_BYTES))["session"])
     except FileNotFoundError:  # it was not finished
         return ""
     except (OSError, ValueError, TypeError, LookupError):
