@@ -96,8 +96,8 @@ class Supervisor:
         self.left = session
 
     def _changes(self) -> dict[str, Any]:
-        changes = staged_changes(self._copy)
-        found = [{"diff": to_json(c.diff), "other": c.other} for c in visible(changes)]
+        changes = visible(staged_changes(self._copy))
+        found = [{"diff": to_json(c.diff), "other": c.other} for c in changes]
         return {"changes": found, "shown": signature(changes)}
 
     def _apply(
@@ -108,7 +108,7 @@ class Supervisor:
         turn: its message, and the number before it. shown: the signature of the changes that the user saw.
         """
         changes = staged_changes(self._copy)
-        if signature(changes) != shown:
+        if signature(visible(changes)) != shown:
             raise StageError("Nothing was applied, because the copy changed after the question.")
         every = _with_folders(changes, left_out)
         watch = self._watch(self._copy.facts.session)

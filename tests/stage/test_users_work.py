@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent_tools.sandbox.bwrap import find_bwrap
-from tests.stage.test_staged_runs import DONE, SANDBOX, WORK, Project
+from tests.stage.test_staged_runs import DONE, SANDBOX, WORK, Project, bash
 from tests.support.program import agent, clean_env
 from tests.support.repositories import git
 from tests.support.scripts import script
@@ -160,3 +160,15 @@ def test_an_empty_line_does_not_discard(project: Project) -> None:
     words = [sys.executable, "-P", "-m", "agent_cli", "--stage", "--trust", "--model", model]
     done = subprocess.run(words, cwd=project.root, env=env, input="go\n\n", capture_output=True, text=True, check=False)
     assert "2 changes in the copy" in done.stderr, done.stdout + done.stderr
+
+
+def test_two_stages_of_one_project_are_merged(project: Project) -> None:
+    for number, line in enumerate(("s/^line 2$/two/", "s/^line 20$/twenty/")):
+        work = {"text": "", "calls": [bash(f"sed -i '{line}' a.txt; mkdir -p d; echo {number} > d/{number}")]}
+        model = script(project.root.parent / f"{number}.toml", [work, DONE])
+        project.run("-p", "--stage", "--model", model, "--", "go", code=3)
+    for listed in json.loads(project.run("sessions", "list", "--json").stdout):
+        project.run("approve", listed["session_id"])
+    assert "two\n" in project.text and "twenty\n" in project.text
+    assert sorted(path.name for path in (project.root / "d").iterdir()) == ["0", "1"]
+    assert not project.stages()

@@ -10,7 +10,7 @@ from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_cli.stage.run import why_not_staged
 from agent_tools.record import from_json
 from agent_tools.results import Diff, Diffs, ToolError
-from agent_tools.text import counted
+from agent_tools.text import counted, one_line
 
 
 @slash(
@@ -55,8 +55,8 @@ def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]], shown:
         return
     asked = {"left_out": {}, "call": f"apply_{os.urandom(8).hex()}", "summary": what, "shown": shown}
     done = stage.request("apply", turn=turn, **asked)
-    ctx.say(f"Applied: {', '.join([*done['done'], *done['merged']]) or 'nothing'}.")
+    ctx.say(f"Applied: {one_line(', '.join([*done['done'], *done['merged']])) or 'nothing'}.")
     if done["kept"]:
-        ctx.say(f"Your version stays, as you changed the same lines: {', '.join(done['kept'])}.")
+        ctx.say(f"Your version stays, as you changed the same lines: {one_line(', '.join(done['kept']))}.")
     for path, why in done["failed"].items():
-        ctx.say(f"Not applied: {path}: {why}.")
+        ctx.say(f"Not applied: {one_line(path)}: {why}.")
