@@ -142,10 +142,10 @@ BUDGETS = {
     "agent_tools.web": 850, "cli": 8300, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 1300, "extras.reports": 1250,
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
-    "kernel.engine": 10600, "kernel.runtime": 6750, "kernel.session": 6900, "knowledge": 1950,
+    "kernel.engine": 10600, "kernel.runtime": 6760, "kernel.session": 6930, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300,
     "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15750,
-    "stage": 1400, "takeover": 1470, "telemetry": 1100, "undo": 3000,
+    "stage": 1520, "takeover": 1470, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
 

@@ -58,7 +58,7 @@ with lazy_imports():
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
     from agent_cli.kernel.runtime import pending as runtime_pending  # only for sessions that wait
-    from agent_cli.kernel.runtime import session_commands
+    from agent_cli.kernel.runtime import session_commands, session_log
     from agent_cli.kernel.session import pending_plans
     from agent_cli.shells.headless import pending
     from agent_cli.shells.host import callbacks, control_table
@@ -169,6 +169,8 @@ def is_drawable(settings: Settings, env: Mapping[str, str], *, plain: bool = Fal
 def run_host_session(options: RunOptions) -> int:
     """Serve a host program on standard input and output; return the exit code. Raises UsageError."""
     run_env = find_environment(os.environ)
+    options = _in_stage(options, run_env)
+    session_log.require_stage(session_config(options), run_env)
     approver, asker, fails = headless_approver(options.on_ask)
 
     def on_open(agent: Session) -> None:
@@ -198,9 +200,18 @@ def run_host_session(options: RunOptions) -> int:
         return pending.report_unsent(*known, as_json=True, structured=False)
 
 
+def _in_stage(options: RunOptions, run_env: RunEnvironment) -> RunOptions:
+    """Let the decision about a stage wait for the user, as its turns are of no use without one."""
+    waits = run_env.stage is not None and options.on_ask == "deny"
+    return options.replace(on_ask="suspend") if waits else options
+
+
 def run_one_shot(options: RunOptions) -> int:
     """Run `agent -p` and return the exit code."""
-    run_env, config = find_environment(os.environ), session_config(options)
+    run_env = find_environment(os.environ)
+    options = _in_stage(options, run_env)
+    config = session_config(options)
+    session_log.require_stage(config, run_env)
     layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
     approver, asker, fails = headless_approver(options.on_ask)

@@ -32,8 +32,6 @@ def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
     copy, notes = new_stage(run_env, layers.trust.git_use)
     for line in [*([] if options.print else [_BEGUN]), *notes]:
         print_notice(line)
-    if options.print and options.on_ask == "deny":
-        options = options.replace(on_ask="suspend")
     flags = to_flags(options.replace(cd=None, prompt=()))
     ended = _run(copy, [*flags, *(["--", *options.prompt] if options.prompt else [])], run_env)
     if ended.left:

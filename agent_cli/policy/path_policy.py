@@ -388,7 +388,7 @@ def _default_verdict(workspace: Workspace, effect: Effect, tool: str) -> Verdict
             reason = "types into a program, which may do anything with the input"
         else:
             reason = _CALL_REASONS.get(target, "calls another program's tool")
-        return Verdict(target, Level.ASK, reason)
+        return Verdict(target, Level.ASK, reason, final=target == STAGED)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")
     inside = _is_inside(workspace, target)

@@ -6,27 +6,37 @@ the project keeps its own. Nothing of the user's is overwritten that they have n
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from agent_cli.stage.copy import MAX_KEPT_BYTES, StageCopy
-from agent_cli.stage.tree import TreeEntry, copy_entry, look, read_entry
+from agent_cli.stage.copy import MAX_KEPT_BYTES, StageCopy, is_same
+from agent_cli.stage.tree import (
+    TreeEntry,
+    copy_entry,
+    look,
+    open_entry,
+    read_entry,
+    remove_entry,
+    replace_entry,
+    set_mode,
+)
 from agent_tools.edit.diff import diff_parts, parse_hunks, unified
 from agent_tools.fs import files
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.process.guarded_git import GitError, find_git, isolated_git
 from agent_tools.results import Diff, ToolError
 
-_MAX_FILE_BYTES = 1 << 30
-
 
 class StagedChange(NamedTuple):
     """A path that the copy changed.
 
-    before, after: what lies there in the copy's base, and in the copy. old, new: its text; None for none, or no text.
+    before, after: what lies there in the copy's base, and in the copy. old, new: its content; None for none, or too
+        much to be merged.
     diff: as it is shown. parts: the number of parts that can be taken separately.
     other: what the user did to it meanwhile: "" for nothing, "merged" for changes elsewhere in the file, "conflict".
     """
@@ -66,16 +76,20 @@ def staged_changes(copy: StageCopy) -> list[StagedChange]:
     return found
 
 
+def signature(changes: Sequence[StagedChange]) -> str:
+    """Return what identifies changes: other ones, also of the same size, have another signature."""
+    plain = json.dumps([(change.path, change.before, change.after) for change in changes])
+    return hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
+
+
 def _change(copy: StageCopy, path: str) -> StagedChange | None:
     """Return the change of a path; None if the project has it already."""
     known = copy.base.get(path)
     before, after, real = known and known.copy, look(copy.tree, path), look(copy.root, path)
     theirs = real != (known and known.real)
+    if real is after is None or is_same(copy.root, copy.tree, path, real, after):
+        return None
     new = _content(copy.tree, path, after)
-    if real is not None and after is not None and _alike(real, after) and new == _content(copy.root, path, real):
-        return None
-    if real is None and after is None:
-        return None
     old = copy.content_then(path)
     if old is None and not theirs:
         old = _content(copy.root, path, real)
@@ -87,20 +101,14 @@ def _change(copy: StageCopy, path: str) -> StagedChange | None:
     return StagedChange(path, before, after, old, new, diff, parts, other)
 
 
-def _alike(one: TreeEntry, other: TreeEntry) -> bool:
-    return (one.kind, one.mode, one.target) == (other.kind, other.mode, other.target)
-
-
 def _content(root: Path, path: str, entry: TreeEntry | None) -> bytes | None:
     if entry is None or entry.kind != "file":
         return None
-    return read_entry(root, path, _MAX_FILE_BYTES)
+    return read_entry(root, path, MAX_KEPT_BYTES)
 
 
 def _text(data: bytes | None) -> str | None:
-    if data is None or len(data) > MAX_KEPT_BYTES:
-        return None
-    text = decode_text(data)
+    text = decode_text(data) if data is not None else None
     return text.content if text is not None else None
 
 
@@ -109,23 +117,23 @@ def _diff(path: str, before: TreeEntry | None, after: TreeEntry | None, old: byt
     created, deleted = before is None, after is None
     kinds = {entry.kind for entry in (before, after) if entry is not None}
     if kinds == {"file"}:
-        texts = ["" if data is None and (created or deleted) else _text(data) for data in (old, new)]
+        texts = ["" if created else _text(old), "" if deleted else _text(new)]
         if texts[0] is not None and texts[1] is not None:
             patch, added, removed = unified(texts[0], texts[1])
             if before and after and before.mode != after.mode:
                 patch = "\n".join(filter(None, [f"(permissions: {before.mode:o} -> {after.mode:o})", patch]))
             return Diff(path, patch or "(empty)", added, removed, created, deleted)
-    return Diff(path, f"({_words(before, after, new)})", 0, 0, created, deleted)
+    return Diff(path, f"({_words(before, after)})", 0, 0, created, deleted)
 
 
-def _words(before: TreeEntry | None, after: TreeEntry | None, new: bytes | None) -> str:
+def _words(before: TreeEntry | None, after: TreeEntry | None) -> str:
     if after is None:
-        return f"{'folder' if before and before.kind == 'folder' else 'no text'}, deleted"
+        return f"{before.kind if before else 'file'}, deleted"
     if after.kind == "link":
         return f"a link to {after.target}"
     if after.kind == "folder":
         return f"permissions: {before.mode:o} -> {after.mode:o}" if before and before.kind == "folder" else "a folder"
-    return f"no text: {len(new or b''):,} bytes"
+    return f"{'no text' if after.size <= MAX_KEPT_BYTES else 'large'}: {after.size:,} bytes"
 
 
 def without_parts(change: StagedChange, left_out: Collection[int]) -> bytes | None:
@@ -187,6 +195,11 @@ def apply_changes(copy: StageCopy, changes: Sequence[StagedChange], left_out: Ma
         (merged if how == "merged" else done).append(change.path)
         if parts:
             out.append(change.path)
+    for change in sorted(changes, key=lambda change: change.path, reverse=True):
+        if change.path in done and change.after is not None and change.after.kind == "folder":
+            real = look(copy.root, change.path)
+            if real is not None and real.mode == change.after.mode | 0o700 != change.after.mode:
+                set_mode(copy.root, change.path, change.after.mode)
     again = {*out, *merged}
     copy.record(path for path in done if path not in again)
     copy.take(again)
@@ -207,43 +220,54 @@ def _apply(copy: StageCopy, change: StagedChange, left_out: Collection[int]) -> 
     """Bring one change into the project. Raises OSError, ToolError."""
     path, after = change.path, change.after
     known, real = copy.base.get(path), look(copy.root, path)
-    place = copy.root / path
     theirs = real != (known and known.real)
-    if after is not None and after.kind == "file":
+    if look(copy.tree, path) != after:
+        raise ToolError("it changed in the copy a moment ago")
+    if after is not None and after.kind == "file" and change.new is not None and (real is None or real.kind == "file"):
         data = without_parts(change, left_out)
         if theirs:
             data = _merged(copy, path, change.old, data, real, after)
-            if data is None:
-                return "conflict"
-        if real is not None and real.kind == "file":
-            files.replace_file(place, data or b"", read_entry(copy.root, path, _MAX_FILE_BYTES))
-            if change.before is None or after.mode != change.before.mode:
-                place.chmod(after.mode)
-            return "merged" if theirs else "done"
-    if theirs and not (real is not None and after is not None and real.kind == after.kind == "folder"):
-        return "conflict"
-    if real is not None and (after is None or real.kind != after.kind or real.kind == "link"):
-        _remove(place, real)
-        real = None
-    if after is not None and real is None:
-        if look(copy.root, Path(path).parent.as_posix()) is None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-        os.close(files.open_directory(place.parent))  # raises where a link has taken the place of a folder
+        if data is None:
+            return "conflict"
+        _write(copy.root / path, data, _whole(copy.root, path) if real is not None else None, change)
+        return "merged" if theirs else "done"
+    kept = real is not None and after is not None and real.kind == after.kind != "link"
+    if theirs:  # both made a folder: its permissions are the user's
+        both = kept and change.before is None and after is not None and after.kind == "folder"
+        return "done" if both else "conflict"
+    if real is not None and not kept:
+        remove_entry(copy.root, path)
+    if after is None:
+        return "done"
+    _make_folders(copy, path)
+    if after.kind == "file":
+        replace_entry(copy.tree, copy.root, path, real if kept else None)
+    elif not kept:
         copy_entry(copy.tree, copy.root, path, after)
-    elif after is not None:
-        place.chmod(after.mode)
+    if after.kind == "folder":
+        set_mode(copy.root, path, after.mode | 0o700)  # until what is in it has come
     return "done"
 
 
-def _remove(place: Path, entry: TreeEntry) -> None:
-    directory = files.open_directory(place.parent)
-    try:
-        if entry.kind == "folder":
-            os.rmdir(place.name, dir_fd=directory)
-        else:
-            os.unlink(place.name, dir_fd=directory)
-    finally:
-        os.close(directory)
+def _write(place: Path, data: bytes, theirs: bytes | None, change: StagedChange) -> None:
+    files.replace_file(place, data, theirs)
+    assert change.after is not None
+    if change.before is None or change.after.mode != change.before.mode:
+        place.chmod(change.after.mode)
+
+
+def _whole(root: Path, path: str) -> bytes:
+    with open_entry(root, path) as file:
+        return file.read()
+
+
+def _make_folders(copy: StageCopy, path: str) -> None:
+    """Make the folders of a path in the project that it lacks, as the copy has them."""
+    above = [parent.as_posix() for parent in Path(path).parents][-2::-1]
+    for folder in above:
+        entry = look(copy.tree, folder)
+        if look(copy.root, folder) is None and entry is not None:
+            copy_entry(copy.tree, copy.root, folder, entry._replace(mode=entry.mode | 0o700))
 
 
 def _rebase(copy: StageCopy, path: str) -> None:

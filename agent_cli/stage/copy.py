@@ -9,15 +9,16 @@ A copy is used by one process at a time (`locked`).
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from agent_cli.kernel.run_environment import UsageError
+from agent_cli.kernel.session.stages import remove_copy
 from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
 from agent_cli.stage.git_copy import SharedObjects, copy_git_folder
 from agent_cli.stage.tree import (
@@ -28,7 +29,9 @@ from agent_cli.stage.tree import (
     look,
     open_entry,
     read_entry,
+    remove_entry,
     scan,
+    set_mode,
     shares_blocks,
 )
 from agent_tools.fs.safe_files import acquire, open_regular, private_folder, read_regular, write_atomic
@@ -62,14 +65,14 @@ class StageFacts(Value):
     """What is stored about a copy.
 
     root: the project. session: whose turns work in it; "" as long as there is none. created: a time stamp.
-    discarded: its changes were discarded.
+    taking: paths that are being made what they are in the project; a process that ends meanwhile leaves half of them.
     shared: object folders and their mount points. linked: ignored paths that are mounted read-only.
     """
 
     root: str
     created: str
     session: str = ""
-    discarded: bool = False
+    taking: tuple[str, ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
     linked: tuple[str, ...] = ()
 
@@ -101,8 +104,12 @@ class StageCopy:
         self.facts = facts or self.facts
         if self._base is not None:
             rows = {path: [*known] for path, known in self._base.items()}
-            write_atomic(self.folder / "base.json", json.dumps(rows).encode(), sync=False)
-        write_atomic(self.folder / "stage.json", json.dumps(_plain(self.facts)).encode())
+            write_atomic(self.folder / "base.json", json.dumps(rows).encode())
+        self._save_facts(self.facts)
+
+    def _save_facts(self, facts: StageFacts) -> None:
+        self.facts = facts
+        write_atomic(self.folder / "stage.json", json.dumps(_plain(facts)).encode())
 
     def record(self, paths: Iterable[str]) -> None:
         """Record that both sides are the same at these paths; where they are not, the project counts as changed.
@@ -115,7 +122,7 @@ class StageCopy:
                 if real is None and copied is None:
                     self.base.pop(path, None)
                     continue
-                same = _same(self.root, self.tree, path, real, copied)
+                same = is_same(self.root, self.tree, path, real, copied)
                 self._keep(path, real if same else None, copied, pack)
 
     def _keep(self, path: str, real: TreeEntry | None, copied: TreeEntry | None, pack: BinaryIO) -> None:
@@ -146,51 +153,72 @@ class StageCopy:
             return pack.read(known.size)
 
     def changed(self) -> list[str]:
-        """Return the paths that differ in the copy from what they were, folders before what is in them."""
-        now = scan(self.tree, self.facts.linked)
+        """Return the paths that differ in the copy from what they were, folders before what is in them.
+
+        Raises OSError.
+        """
+        if self.facts.taking:
+            self.take(self.facts.taking)
+        now, hidden = _scan(self.tree, self.facts.linked)
         found = [path for path, known in self.base.items() if now.get(path) != known.copy]
-        return sorted({*found, *(path for path in now if path not in self.base)})
+        return sorted({*_outside(found, hidden), *(path for path in now if path not in self.base)})
 
     def follow(self) -> list[str]:
         """Bring what changed in the project into the copy, where that did not change itself; return these paths.
 
         Raises OSError.
         """
-        now, ours = scan(self.root, self.facts.linked), set(self.changed())
+        ours = set(self.changed())
+        now, hidden = _scan(self.root, self.facts.linked)
         theirs = {path for path, known in self.base.items() if now.get(path) != known.real}
         theirs |= now.keys() - self.base.keys()
-        done = [path for path in sorted(theirs - ours) if not _lies_below(path, ours)]
-        self.take(done)
+        done = _outside(sorted(theirs - ours), {*ours, *hidden})
+        if done:
+            self.take(done)
         return done
 
     def take(self, paths: Iterable[str]) -> None:
         """Make these paths in the copy what they are in the project. Raises OSError."""
         every = sorted(paths)
+        self._save_facts(self.facts.replace(taking=tuple(every)))
+        denied = []
         for path in reversed(every):
             real, copied = look(self.root, path), look(self.tree, path)
-            if copied is not None and (real is None or real.kind != "folder" or copied.kind != "folder"):
-                _remove(self.tree / path, copied)
+            if real is None or copied is None or real.kind != "folder" or copied.kind != "folder":
+                self._remove(path)
         for path in every:
             real = look(self.root, path)
             if real is not None and look(self.tree, path) is None:
-                copy_entry(self.root, self.tree, path, real)
+                try:
+                    copy_entry(self.root, self.tree, path, real)
+                except PermissionError:
+                    denied.append((path, real))
             elif real is not None and real.kind == "folder":
-                (self.tree / path).chmod(real.mode)
+                set_mode(self.tree, path, real.mode)
         self.record(every)
-        self.save()
+        self.base.update((path, Known(real, None)) for path, real in denied)
+        self.save(self.facts.replace(taking=()))
+
+    def _remove(self, path: str) -> None:
+        """Remove what lies in the copy; a folder stays if what is in it differs for a reason of its own."""
+        try:
+            remove_entry(self.tree, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENOTEMPTY):
+                raise
 
     def mounts(self) -> list[str]:
         """Return bubblewrap's options that put the copy in the project's place."""
         words = ["--bind", str(self.tree), str(self.root)]
         for source, at in self.facts.shared:
-            words += ["--ro-bind", source, str(self.root / at)]
+            words += ["--ro-bind-try", source, str(self.root / at)]
         for path in self.facts.linked:
-            words += ["--ro-bind", str(self.root / path), str(self.root / path)]
+            words += ["--ro-bind-try", str(self.root / path), str(self.root / path)]
         return words
 
     def delete(self) -> None:
         """Remove the copy. Raises OSError."""
-        shutil.rmtree(self.folder)
+        remove_copy(self.folder)
         with suppress(OSError):  # there are others
             self.folder.parent.rmdir()
 
@@ -218,9 +246,13 @@ def _plain(facts: StageFacts) -> dict[str, Any]:
 def read_copy(folder: Path) -> StageCopy:
     """Open the copy in a folder. Raises StageError."""
     try:
+        folder = Path(os.path.realpath(folder))
         plain = json.loads(read_regular(folder / "stage.json", _MAX_STATE_BYTES))
         shared = tuple((source, at) for source, at in plain.pop("shared"))
-        return StageCopy(folder, StageFacts(**{**plain, "shared": shared, "linked": tuple(plain["linked"])}))
+        return StageCopy(
+            folder,
+            StageFacts(**{**plain, "shared": shared, **{name: tuple(plain[name]) for name in ("linked", "taking")}}),
+        )
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise StageError(f"{folder} is no copy of a project: {error}") from None
 
@@ -228,10 +260,12 @@ def read_copy(folder: Path) -> StageCopy:
 def make_copy(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: str) -> tuple[StageCopy, list[str]]:
     """Copy a project into a new folder; return the copy, and notes for the user. Raises UsageError."""
     private_folder(folder)
+    folder = Path(os.path.realpath(folder))
     try:
         return _make(folder, root, env, use, created)
     except (OSError, GitError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            remove_copy(folder)
         raise UsageError(f"--stage: the project cannot be copied: {one_line(str(error))}.") from None
 
 
@@ -255,6 +289,7 @@ def _make(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: s
                 continue  # it was removed meanwhile
             except PermissionError as error:
                 skipped.append(NotCopied(path, error.strerror or "cannot be read"))
+                copy._base[path] = Known(entry, None)
     for path in linked:
         place = copy.tree / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -306,20 +341,28 @@ def _large(root: Path, ignored: list[str]) -> list[str]:
     return sorted(path for path in found if not _lies_below(path, set(found)))
 
 
-def _lies_below(path: str, folders: set[str]) -> bool:
+def _lies_below(path: str, folders: Collection[str]) -> bool:
     """Return True if a path is below one of these."""
     return any(parent.as_posix() in folders for parent in Path(path).parents)
 
 
-def _remove(place: Path, entry: TreeEntry) -> None:
-    if entry.kind == "folder":
-        with suppress(OSError):  # what is left in it differs for a reason of its own
-            place.rmdir()
-        return
-    place.unlink(missing_ok=True)
+def _outside(paths: Iterable[str], folders: Collection[str]) -> list[str]:
+    """Return the paths that are not below one of these folders."""
+    return [path for path in paths if not (folders and _lies_below(path, folders))]
 
 
-def _same(root: Path, tree: Path, path: str, real: TreeEntry | None, copied: TreeEntry | None) -> bool:
+def _scan(root: Path, left_out: Collection[str]) -> tuple[dict[str, TreeEntry], set[str]]:
+    """Return what is below a root, and the folders that cannot be listed, in which nothing is gone. Raises OSError."""
+    skipped: list[NotCopied] = []
+    found = scan(root, left_out, skipped)
+    hidden = {path for path, _ in skipped}
+    if "" in hidden:
+        raise OSError(errno.ENOENT, f"{root} cannot be read: {skipped[0].why}")
+    return found, hidden
+
+
+def is_same(root: Path, tree: Path, path: str, real: TreeEntry | None, copied: TreeEntry | None) -> bool:
+    """Return True if the same lies at a path below two roots. Raises OSError."""
     if real is None or copied is None or real[:3] != copied[:3]:  # kind, mode and target
         return False
     if real.kind != "file":

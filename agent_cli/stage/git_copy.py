@@ -19,7 +19,8 @@ _MAX_NAME_BYTES = 10_000
 _LEFT = frozenset(("objects", "worktrees", "modules", "shared", "fsmonitor--daemon", "fsmonitor--daemon.ipc"))
 # Of a linked worktree, these are its own; the rest is that of the main worktree.
 _OWN = ("HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD",
-        "index", "config.worktree", "info/sparse-checkout")  # fmt: skip
+        "AUTO_MERGE", "index", "config.worktree", "info/sparse-checkout", "logs/HEAD")  # fmt: skip
+_OWN_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 _MAX_ALTERNATES = 20
 
 
@@ -39,6 +40,9 @@ def copy_git_folder(root: Path, copy: Path, path: str, program: str) -> list[Sha
     place = root / path
     if place.is_file():
         own = _named_folder(place)
+        if not own.is_dir():  # git could not use it either
+            shutil.copy2(place, copy / path)
+            return []
         if own.is_relative_to(root / ".git" / "modules"):  # copied with the git folder of the root
             shutil.copy2(place, copy / path)
             return []
@@ -82,6 +86,10 @@ def _copy(own: Path, common: Path, copy: Path, path: str) -> list[SharedObjects]
             if (own / name).is_file():
                 (target / name).parent.mkdir(exist_ok=True)
                 shutil.copy2(own / name, target / name)
+        for name in _OWN_FOLDERS:
+            shutil.rmtree(target / name, ignore_errors=True)
+            if (own / name).is_dir():
+                shutil.copytree(own / name, target / name, symlinks=True)
     found = _share_objects(common / "objects", target, path)
     modules = common / "modules"
     for folder, names, files in os.walk(modules) if modules.is_dir() else ():
@@ -97,6 +105,8 @@ def _copy(own: Path, common: Path, copy: Path, path: str) -> list[SharedObjects]
 def _share_objects(objects: Path, target: Path, path: str) -> list[SharedObjects]:
     """Make an empty object folder whose alternates are the given one and its own alternates."""
     found: list[SharedObjects] = []
+    if not objects.is_dir():  # no repository
+        return found
     for number, source in enumerate(_with_alternates(objects)):
         (target / "shared" / str(number)).mkdir(parents=True)
         found.append(SharedObjects(source, f"{path}/shared/{number}"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 from agent_tools.results import ToolError
 
-# Number of the inherited socket.
+# Numbers: the inherited socket, and the signals that are ignored until this process handles them.
 VARIABLE = "AGENT_STAGE"
 _ENDED = "The process outside the stage has ended: your project is unchanged, and the copy stays. Resume the session."
 
@@ -47,11 +48,16 @@ class StageClient:
 @cache
 def current_stage() -> StageClient | None:
     """Return the connection of a process in a stage; None outside."""
-    number = os.environ.pop(VARIABLE, "")
-    if not number.isdecimal():
+    words = os.environ.pop(VARIABLE, "").split()
+    if not words or not all(word.isdecimal() for word in words):
         return None
-    os.set_inheritable(int(number), False)
-    return StageClient(socket.socket(fileno=int(number)))
+    number, *ignored = map(int, words)
+    for name in ignored:
+        signal.signal(name, signal.default_int_handler if name == signal.SIGINT else signal.SIG_DFL)
+    os.set_inheritable(number, False)
+    client = StageClient(socket.socket(fileno=number))
+    client.request("begin", process=os.getpid())
+    return client
 
 
 def answer_requests(
@@ -64,7 +70,7 @@ def answer_requests(
             try:
                 answer = {"answer": actions[fields.pop("do")](**fields)}
             except errors as error:
-                answer = {"error": str(error)}
+                answer = {"error": getattr(error, "strerror", None) or str(error)}
             try:
                 connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:

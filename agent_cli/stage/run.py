@@ -9,11 +9,11 @@ from pathlib import Path
 
 from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.session.store import state_folder
+from agent_cli.kernel.session.stages import remove_old, stages_folder
+from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.policy.git_use import Use
 from agent_cli.stage.changes import staged_changes
 from agent_cli.stage.copy import StageCopy, StageError, make_copy, read_copy
-from agent_cli.stage.places import remove_old, stages_folder
 from agent_cli.stage.supervisor import Supervisor, visible
 from agent_tools.sandbox.bwrap import find_bwrap
 from agent_tools.text import counted, utc_stamp
@@ -40,6 +40,9 @@ def why_not_staged(run_env: RunEnvironment) -> str:
         return "a staged turn needs bubblewrap, on Linux, and it is not installed"
     if run_env.root in (run_env.home, Path("/")):
         return "it would copy your home folder: work in the folder of a project"
+    state = Path(os.path.realpath(state_folder(run_env.env)))
+    if state.is_relative_to(run_env.root):
+        return f"the state folder {state} is inside the project: set AGENT_STATE_DIR to one outside"
     return ""
 
 
@@ -47,7 +50,7 @@ def new_stage(run_env: RunEnvironment, use: Use) -> tuple[StageCopy, list[str]]:
     """Copy the project; return the copy, and notes for the user. use: of its git. Raises UsageError."""
     if why := why_not_staged(run_env):
         raise UsageError(f"The project cannot be staged: {why}.")
-    folder = stages_folder(state_folder(run_env.env), run_env.root)
+    folder = stages_folder(SessionStore(state_folder(run_env.env), run_env.root).folder)
     remove_old(folder)
     return make_copy(folder / os.urandom(6).hex(), run_env.root, run_env.env, use, utc_stamp())
 

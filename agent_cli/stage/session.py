@@ -10,7 +10,7 @@ from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.messages import Message, ToolCall, ToolMessage, is_user_message, user_text
 from agent_cli.kernel.run_environment import Stage, UsageError
 from agent_tools.apply_changes import StagedTurn
-from agent_tools.base import Effect, ToolContext
+from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import shorten
@@ -36,12 +36,15 @@ class StagedSession(ChangeObserver):
         self._stage, self._policy = stage, policy
         self._text, self._at, self._model = "", 0, ""
         self._commands: list[tuple[str, str]] = []
-        self._offered: list[Any] = []
+        self._offered: Any = None
         self.state = StagedTurn(stage.request, self._recorded)
 
     def join(self, session: str) -> None:
-        """Tell the process outside which session this is."""
-        self._stage.request("join", session=session)
+        """Tell the process outside which session this is. Raises UsageError if that has another copy."""
+        try:
+            self._stage.request("join", session=session)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
 
     def require_sandbox(self, context: ToolContext) -> None:
         """Raise UsageError if commands would not run in a sandbox."""
@@ -55,7 +58,8 @@ class StagedSession(ChangeObserver):
         if found is not None:
             self._at, self._text = found[0], shorten(" ".join(user_text(found[1].text).split()), 200)
         self._model = model
-        self._commands = [] if new else self._commands
+        if new:
+            self._commands, self._offered = [], None
         self._stage.request("follow")
 
     def ended(self, *, suspended: bool) -> None:
@@ -70,17 +74,18 @@ class StagedSession(ChangeObserver):
 
     def at_end(self, turn: Turn) -> ToolCall | None:
         """Return the call that ends a turn: that of ApplyChanges if the copy changed since it was last offered."""
-        changes = self._stage.request("changes") if turn.deps.depth == 0 else []
-        if not changes or changes == self._offered:
+        found = self.state.changes() if turn.deps.depth == 0 else self._offered
+        if found == self._offered or not found["changes"]:
             return None
-        self._offered = changes
+        self._offered = found
         errors = {m.call_id: m.is_error for m in turn.history if isinstance(m, ToolMessage)}
         ran, outside = [], []
         for call, command in self._commands[-_MAX_COMMANDS:]:
             text = shorten(" ".join(command.split()), 200)
             ran.append(f"{text} ({'failed' if errors.get(call) else 'ok'})")
             outside += [text] if self._policy().run_conditions(command).outside else []
-        arguments = {"files": [change["diff"]["path"] for change in changes], "ran": ran, "outside": outside}
+        files = [change["diff"]["path"] for change in found["changes"]]
+        arguments = {"files": files, "ran": ran, "outside": outside, "shown": found["shown"]}
         return ToolCall(f"apply_{os.urandom(8).hex()}", APPLY.name, {k: v for k, v in arguments.items() if v})
 
 

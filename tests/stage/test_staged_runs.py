@@ -48,10 +48,10 @@ class Project:
         assert code is None or done.returncode == code, done.stdout + done.stderr
         return done
 
-    def stage(self, *replies: dict[str, Any], code: int | None = 3, more: Sequence[str] = ()) -> Any:
+    def stage(self, *replies: dict[str, Any], code: int | None = 3, more: Sequence[str] = (), **env: str) -> Any:
         """Run a staged turn with these answers, to its one question."""
         model = script(self.root.parent / "script.toml", list(replies))
-        return self.run("-p", "--stage", "--model", model, *more, "--", "go", code=code)
+        return self.run("-p", "--stage", "--model", model, *more, "--", "go", code=code, **env)
 
     def pending(self) -> list[dict[str, Any]]:
         found = json.loads(self.run("pending", "--json").stdout)

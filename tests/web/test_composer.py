@@ -41,7 +41,7 @@ def test_commands_and_files_are_completed_and_no_command_is_sent(
         expect(options.first).to_contain_text("/compact")
         assert reader.axe() == []
         expect(options).to_have_text(
-            [re.compile(f"/{name}") for name in ("compact", "commit", "continue", "cost", "copy")]
+            [re.compile(f"/{name}") for name in ("compact", "commit", "continue", "cost", "copy", "record")]
         )
         field.press("ArrowUp")
         field.press("ArrowUp")

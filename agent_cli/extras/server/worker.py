@@ -56,10 +56,10 @@ from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
 from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
 from agent_cli.kernel.session.records import Restored, WaitingTurn
+from agent_cli.kernel.session.stages import find_stage, stages_folder
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_cli.stage.copy import StageCopy
-from agent_cli.stage.places import find_stage, stages_folder
 from agent_cli.stage.run import new_stage, open_stage, run_program
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular, write_atomic
@@ -445,7 +445,7 @@ def _run(task: ServerTask) -> int:
     if run_env.stage is not None:
         return TaskWorker(task, os.environ).run()
     if task.spec.stage:
-        known = find_stage(stages_folder(state_folder(run_env.env), run_env.root), task.session_id)
+        known = find_stage(stages_folder(project_store(run_env).folder), task.session_id)
         use = read_settings(task.spec.config, run_env).trust.git_use
         return _run_in(open_stage(known) if known is not None else new_stage(run_env, use)[0], task, run_env)
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,9 @@ with lazy_imports():
     from agent_cli.kernel.session import (
         pending_plans,
         search,  # only to resume a named session
+        stages,  # only where a turn was staged
     )
     from agent_cli.kernel.session.transcripts import entries  # only to resume at an earlier message
-    from agent_cli.stage import places  # only where a turn was staged
 
 # Seconds to wait for another process that has the session open, which may be about to end.
 LOCK_WAIT_SECONDS = 5.0
@@ -85,10 +86,20 @@ def model_name(config: Config, settings: Settings, restored: Restored | None) ->
     return restored.model or settings.model
 
 
+def require_stage(config: Config, run_env: RunEnvironment) -> None:
+    """Raise StagedSessionError if a run resumes a session that works in a stage, before it reads any input."""
+    if not config.resumes or config.fork or run_env.stage is not None:
+        return
+    state = state_folder(run_env.env)
+    with suppress(SessionNotFoundError):  # said when the session is opened
+        path = _resolve_session(config, SessionStore(state, run_env.root))
+        _require_stage(state, SessionStore.at(path.parent), path.stem)
+
+
 def _require_stage(state: Path, store: SessionStore, session_id: str) -> None:
     """Raise StagedSessionError if a session works in a stage."""
     folder = state / "stages" / store.folder.name
-    if os.path.isdir(folder) and (found := places.find_stage(folder, session_id)) is not None:  # noqa: PTH112
+    if os.path.isdir(folder) and (found := stages.find_stage(folder, session_id)) is not None:  # noqa: PTH112
         raise StagedSessionError(found, session_id)
 
 

@@ -41,7 +41,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
 
 with lazy_imports():
-    from agent_cli.kernel.session import pending_plans, restore, timeline
+    from agent_cli.kernel.session import pending_plans, restore, stages, timeline
 
 
 def remove_session(path: Path) -> str:
@@ -61,6 +61,8 @@ def remove_session(path: Path) -> str:
         # Without this reference, the next pruning of the checkpoints deletes the contents.
         snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
         (snapshots / "sessions" / f"{session_id}.records").unlink(missing_ok=True)
+        if (copy := stages.find_stage(stages.stages_folder(store.folder), session_id)) is not None:
+            stages.remove_copy(copy)
     except SessionBusyError:
         return f"Session {session_id[:8]} is open in another process and was not removed."
     except OSError as error:

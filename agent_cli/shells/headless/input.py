@@ -13,6 +13,8 @@ from typing import Any
 from agent_tools.process.child import stop_signals
 from agent_tools.record import Value
 
+_SAME_SECONDS = 0.5
+
 
 class Signals:
     """The stop signals interrupt the run, so that its result is still printed; a second one ends the process."""
@@ -21,6 +23,7 @@ class Signals:
         self._interrupt = interrupt
         self._before: dict[int, Any] = {}
         self.caught = 0
+        self._at = 0.0
 
     def __enter__(self) -> None:
         for number in stop_signals():
@@ -31,9 +34,13 @@ class Signals:
             signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: object) -> None:
+        # One to the whole process group also arrives from the process outside a stage.
+        again = number == self.caught != signal.SIGINT and time.monotonic() < self._at + _SAME_SECONDS
+        if again:
+            return
         if self.caught:
             os._exit(128 + number)
-        self.caught = number
+        self.caught, self._at = number, time.monotonic()
         self._interrupt()
 
 

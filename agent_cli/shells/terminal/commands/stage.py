@@ -10,7 +10,7 @@ from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_cli.stage.run import why_not_staged
 from agent_tools.record import from_json
 from agent_tools.results import Diff, Diffs, ToolError
-from agent_tools.text import counted
+from agent_tools.text import counted, one_line
 
 
 @slash(
@@ -27,19 +27,19 @@ def _stage(ctx: SlashContext, words: str) -> None:
             raise UsageError(f"The project cannot be staged: {why}.")
         ctx.change_stage()
     try:
-        changes = stage.request("changes") if stage is not None else []
+        found = stage.request("changes") if stage is not None else {"changes": []}
         if not words:
-            if changes:
+            if found["changes"]:
                 raise UsageError(
-                    f"The copy has {counted(len(changes), 'change')}: /stage apply or /stage discard first."
+                    f"The copy has {counted(len(found['changes']), 'change')}: /stage apply or /stage discard first."
                 )
             ctx.change_stage()
-        _settle(ctx, words, changes)
+        _settle(ctx, words, found["changes"], found["shown"])
     except ToolError as error:
         raise UsageError(str(error)) from None
 
 
-def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]]) -> None:
+def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]], shown: str) -> None:
     """Apply or discard the changes of the copy, after a question. Raises ToolError."""
     if not changes:
         ctx.say("The copy has no changes.")
@@ -53,9 +53,10 @@ def _settle(ctx: SlashContext, words: str, changes: list[dict[str, Any]]) -> Non
     if words == "discard":
         ctx.say(f"Discarded: the files stay in {stage.request('discard')} for 14 days.")
         return
-    done = stage.request("apply", left_out={}, call=f"apply_{os.urandom(8).hex()}", summary=what, turn=turn)
-    ctx.say(f"Applied: {', '.join([*done['done'], *done['merged']]) or 'nothing'}.")
+    asked = {"left_out": {}, "call": f"apply_{os.urandom(8).hex()}", "summary": what, "shown": shown}
+    done = stage.request("apply", turn=turn, **asked)
+    ctx.say(f"Applied: {one_line(', '.join([*done['done'], *done['merged']])) or 'nothing'}.")
     if done["kept"]:
-        ctx.say(f"Your version stays, as you changed the same lines: {', '.join(done['kept'])}.")
+        ctx.say(f"Your version stays, as you changed the same lines: {one_line(', '.join(done['kept']))}.")
     for path, why in done["failed"].items():
-        ctx.say(f"Not applied: {path}: {why}.")
+        ctx.say(f"Not applied: {one_line(path)}: {why}.")

@@ -234,7 +234,8 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
     if is_staged(request):
         why = "the files stay in the state folder for 14 days; with a comment (Tab), the model continues in the copy"
     detail = "Tab: say what to do instead"
-    yield Choice("n", no_label, GiveAnswer(reject), NO, no_label.lower(), detail=detail, why=why, comment=no)
+    names = NO[:2] if is_staged(request) else NO  # an empty line must not drop a turn's work
+    yield Choice("n", no_label, GiveAnswer(reject), names, no_label.lower(), detail=detail, why=why, comment=no)
     if change.name:
 
         def edited(text: str) -> UserDecision | None:
