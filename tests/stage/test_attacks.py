@@ -20,7 +20,7 @@ from agent_cli.stage import tree as stage_tree
 from agent_cli.stage.changes import apply_changes, signature, staged_changes
 from agent_cli.stage.copy import StageCopy, read_copy
 from agent_cli.stage.supervisor import visible
-from tests.stage.test_copy import LINES, project, staged, take_all, tree
+from tests.support.staged_projects import LINES, staged, staged_repository, take_all, tree
 
 CALLS = ("open", "write", "rename", "unlink", "mkdir", "rmdir", "symlink", "chmod", "fchmod", "utime")
 
@@ -30,7 +30,7 @@ def discard(copy: StageCopy) -> None:
 
 
 def test_nothing_is_removed_through_a_link_out_of_the_copy(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     (root / "other" / "deep").mkdir(parents=True)
     (root / "other" / "c.py").write_text("mine\n")
     (root / "src" / "deep").mkdir()
@@ -48,7 +48,7 @@ def test_nothing_is_removed_through_a_link_out_of_the_copy(tmp_path: Path) -> No
 
 
 def test_what_is_no_file_can_be_discarded(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     (copy.tree / "a.py").unlink()
     os.mkfifo(copy.tree / "a.py")
@@ -61,7 +61,7 @@ def test_what_is_no_file_can_be_discarded(tmp_path: Path) -> None:
 
 def test_a_large_file_comes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_changes, "MAX_KEPT_BYTES", 1_000)
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     for name in ("a.py", "made.bin"):
         (copy.tree / name).write_text("x" * 2_000)
@@ -75,7 +75,7 @@ def test_a_large_file_comes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_changes_of_the_same_size_have_another_signature(tmp_path: Path) -> None:
-    copy = staged(project(tmp_path))
+    copy = staged(staged_repository(tmp_path))
     (copy.tree / "b.bin").write_bytes(b"\0one")
     first = signature(staged_changes(copy))
     assert signature(staged_changes(read_copy(copy.folder))) == first
@@ -87,7 +87,7 @@ def test_changes_of_the_same_size_have_another_signature(tmp_path: Path) -> None
 
 
 def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     listed = os.scandir
 
@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path: 
 
 
 def test_repositories_without_content_are_copied_as_they_are(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     (root / "empty" / ".git").mkdir(parents=True)
     (root / "lost").mkdir()
     (root / "lost" / ".git").write_text("gitdir: ../nowhere\n")
@@ -116,7 +116,7 @@ def test_repositories_without_content_are_copied_as_they_are(tmp_path: Path) -> 
 
 
 def test_many_folders_take_no_quadratic_time(tmp_path: Path) -> None:
-    copy = staged(project(tmp_path))
+    copy = staged(staged_repository(tmp_path))
     for number in range(2_000):
         (copy.tree / "many" / f"{number}").mkdir(parents=True)
     (copy.tree / "many" / "0" / "f").write_text("f\n")
@@ -133,7 +133,7 @@ def test_many_folders_take_no_quadratic_time(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_half_files(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     (root / "a.py").write_text(LINES * 2)
 
@@ -201,7 +201,7 @@ def test_a_kill_at_any_write_loses_nothing(tmp_path: Path, ending: str) -> None:
     while True:
         base = tmp_path / f"{number}"
         base.mkdir()
-        root = project(base)
+        root = staged_repository(base)
         copy = staged(root)
         before = tree(root)
         if ending == "follow":
@@ -254,7 +254,7 @@ def test_a_user_who_is_not_root_keeps_what_they_may_not_read_or_write(tmp_path: 
 
 
 def _not_root(base: Path) -> None:
-    root = project(base)
+    root = staged_repository(base)
     (root / "read only").mkdir()
     (root / "read only" / "f").write_text("f\n")
     (root / "read only").chmod(0o555)
@@ -289,7 +289,7 @@ def _not_root(base: Path) -> None:
 
 
 def test_copies_that_were_never_used_are_removed(tmp_path: Path) -> None:
-    copy = staged(project(tmp_path))
+    copy = staged(staged_repository(tmp_path))
     (copy.folder.parent / "unfinished").mkdir()
     for entry in copy.folder.parent.iterdir():
         os.utime(entry, (0, 0))
@@ -302,7 +302,7 @@ def test_copies_that_were_never_used_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_state_folder_behind_a_link_and_one_in_the_project(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     (tmp_path / "real").mkdir()
     (tmp_path / "stages").symlink_to("real")
     copy = staged(root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
 import subprocess
@@ -14,61 +13,14 @@ from hypothesis import strategies as st
 
 from agent_cli.stage import copy as stage_copy
 from agent_cli.stage.changes import apply_changes, staged_changes
-from agent_cli.stage.copy import StageCopy, StageError, make_copy, read_copy
+from agent_cli.stage.copy import StageError, make_copy, read_copy
 from agent_cli.stage.supervisor import visible
 from tests.support.repositories import GIT, git
-
-ENV = {"PATH": os.environ["PATH"]}
-LINES = "".join(f"line {n}\n" for n in range(30))
-
-
-def tree(root: Path, skip: str = ".git") -> dict[str, object]:
-    """All below a folder: kind, permissions, and content or target."""
-    found: dict[str, object] = {}
-    for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if name != skip]
-        for name in [*names, *files]:
-            path = Path(folder, name)
-            state = path.lstat()
-            what: object = path.readlink() if path.is_symlink() else path.is_dir() or path.read_bytes()
-            mode = 0 if path.is_symlink() else stat.S_IMODE(state.st_mode)
-            found[path.relative_to(root).as_posix()] = (stat.S_IFMT(state.st_mode), mode, what)
-    return found
-
-
-def project(base: Path) -> Path:
-    """A repository with a commit, a change that is not committed, an ignored file, a stash and a link."""
-    root = base / "project"
-    root.mkdir()
-    git(root, "init", "-q")
-    (root / ".gitignore").write_text("*.log\nbuild/\n")
-    (root / "a.py").write_text(LINES)
-    (root / "b.py").write_text(LINES)
-    (root / "src").mkdir()
-    (root / "src" / "c.py").write_text("c\n")
-    (root / "src" / "run.sh").write_text("#!/bin/sh\n")
-    (root / "src" / "run.sh").chmod(0o755)
-    (root / "link").symlink_to("src/c.py")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "first")
-    (root / "b.py").write_text(LINES + "stashed\n")
-    git(root, "stash", "-q")
-    (root / "b.py").write_text(LINES + "changed\n")
-    (root / "notes.log").write_text("ignored\n")
-    (root / "new.txt").write_text("untracked\n")
-    return root
-
-
-def staged(root: Path) -> StageCopy:
-    return make_copy(root.parent / "stages" / "one", root, ENV, "trusted", "now")[0]
-
-
-def take_all(copy: StageCopy) -> None:
-    assert not apply_changes(copy, staged_changes(copy), {}).failed
+from tests.support.staged_projects import ENV, LINES, staged, staged_repository, take_all, tree
 
 
 def test_a_copy_has_the_files_of_the_project_and_a_git_folder_of_its_own(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     assert tree(copy.tree) == tree(root)
     assert staged_changes(copy) == []
@@ -89,7 +41,7 @@ def test_a_copy_has_the_files_of_the_project_and_a_git_folder_of_its_own(tmp_pat
 
 
 def test_changes_come_as_they_are_in_the_copy(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     (copy.tree / "a.py").write_text("short\n")
     (copy.tree / "src" / "c.py").unlink()
@@ -109,7 +61,7 @@ def test_changes_come_as_they_are_in_the_copy(tmp_path: Path) -> None:
 
 
 def test_what_the_user_changed_meanwhile_is_merged_or_kept(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     for name in ("a.py", "b.py"):
         (copy.tree / name).write_text((copy.tree / name).read_text().replace("line 3\n", "line three\n"))
@@ -137,7 +89,7 @@ def test_what_the_user_changed_meanwhile_is_merged_or_kept(tmp_path: Path) -> No
 
 
 def test_parts_of_a_change_can_be_left_out(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     copy = staged(root)
     (copy.tree / "a.py").write_text(LINES.replace("line 2\n", "two\n").replace("line 20\n", "twenty\n"))
     (copy.tree / "made").mkdir()
@@ -152,7 +104,7 @@ def test_parts_of_a_change_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_a_link_that_the_user_put_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     copy = staged(root)
@@ -165,7 +117,7 @@ def test_a_link_that_the_user_put_in_place_of_a_folder_is_not_followed(tmp_path:
 
 
 def test_ignored_files_beyond_the_limit_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     (root / "build").mkdir()
     (root / "build" / "large.bin").write_bytes(b"x" * 5_000)
     monkeypatch.setattr(stage_copy, "_MAX_IGNORED_BYTES", 1_000)
@@ -179,7 +131,7 @@ def test_ignored_files_beyond_the_limit_are_linked(tmp_path: Path, monkeypatch: 
 
 
 def test_a_linked_worktree_and_a_submodule_get_git_folders_of_their_own(tmp_path: Path) -> None:
-    root = project(tmp_path)
+    root = staged_repository(tmp_path)
     git(root, "submodule", "add", "-q", str(root), "sub")
     git(root, "commit", "-qm", "submodule")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "wt")
@@ -210,13 +162,13 @@ def test_a_folder_without_git_can_be_staged(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time_works_in_a_copy(tmp_path: Path) -> None:
-    copy = staged(project(tmp_path))
+    copy = staged(staged_repository(tmp_path))
     with copy.locked(), pytest.raises(StageError, match="another process"), read_copy(copy.folder).locked():
         pass
 
 
 def test_a_damaged_copy_is_said_to_be_one(tmp_path: Path) -> None:
-    copy = staged(project(tmp_path))
+    copy = staged(staged_repository(tmp_path))
     (copy.folder / "base.json").write_text("{")
     with pytest.raises(StageError, match="cannot be read"):
         staged_changes(read_copy(copy.folder))
@@ -256,7 +208,7 @@ def carry_out(root: Path, steps: list[tuple[str, str, object]]) -> None:
 
 @given(STEPS)
 def test_after_discarding_nothing_has_changed(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:  # type: ignore[type-arg]
-    root = project(tmp_path_factory.mktemp("p"))
+    root = staged_repository(tmp_path_factory.mktemp("p"))
     before, own = tree(root), tree(root / ".git", skip="")
     copy = staged(root)
     carry_out(copy.tree, steps)
@@ -272,7 +224,7 @@ def test_after_applying_the_project_is_as_without_a_stage(
     steps: list,  # type: ignore[type-arg]
 ) -> None:
     base = tmp_path_factory.mktemp("p")
-    root = project(base)
+    root = staged_repository(base)
     other = base / "other"
     shutil.copytree(root, other, symlinks=True)
     own = tree(root / ".git", skip="")
@@ -292,7 +244,7 @@ def test_what_the_user_does_meanwhile_survives(
     theirs: list,  # type: ignore[type-arg]
 ) -> None:
     base = tmp_path_factory.mktemp("p")
-    root = project(base)
+    root = staged_repository(base)
     copy = staged(root)
     first = tree(root)
     carry_out(copy.tree, steps)

@@ -7,71 +7,21 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.stage import run as stage_run
 from agent_tools.sandbox.bwrap import find_bwrap
-from tests.support.program import agent, clean_env
+from tests.support.program import clean_env
 from tests.support.repositories import GIT, git
 from tests.support.scripts import script
+from tests.support.staged_projects import DONE, LINES, SANDBOX, TWO_LINES, WORK, Project, bash
 
 pytestmark = pytest.mark.skipif(
     find_bwrap({"PATH": os.environ["PATH"]}) is None, reason="NOT TESTED: bubblewrap is not installed"
 )
-LINES = "".join(f"line {n}\n" for n in range(30))
-TWO_LINES = "sed -i 's/^line 2$/two/; s/^line 20$/twenty/' a.txt"
-SANDBOX = {"AGENT_SANDBOX_MODE": ""}
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "Bash", "arguments": {"command": command}}
-
-
-class Project:
-    """A repository with a file of thirty lines, and runs of the program in it."""
-
-    def __init__(self, base: Path) -> None:
-        self.root, self.state = base / "work", base / "home" / "state"
-        self.root.mkdir()
-        (self.root / "a.txt").write_text(LINES)
-        git(self.root, "init", "-q")
-        git(self.root, "add", "-A")
-        git(self.root, "commit", "-qm", "first")
-
-    def run(self, *args: str, code: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
-        done = agent(list(args), self.root, {**SANDBOX, **env})
-        assert code is None or done.returncode == code, done.stdout + done.stderr
-        return done
-
-    def stage(self, *replies: dict[str, Any], code: int | None = 3, more: Sequence[str] = (), **env: str) -> Any:
-        """Run a staged turn with these answers, to its one question."""
-        model = script(self.root.parent / "script.toml", list(replies))
-        return self.run("-p", "--stage", "--model", model, *more, "--", "go", code=code, **env)
-
-    def pending(self) -> list[dict[str, Any]]:
-        found = json.loads(self.run("pending", "--json").stdout)
-        return [item for session in found for item in session["pending"]]
-
-    def stages(self) -> list[Path]:
-        return [path for path in self.state.glob("stages/*/*") if (path / "stage.json").exists()]
-
-    @property
-    def text(self) -> str:
-        return (self.root / "a.txt").read_text()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
-WORK = {"text": "I do it.", "calls": [bash(f"{TWO_LINES}; echo made > made.txt; pwd; git log --oneline")]}
-DONE = {"text": "Done."}
 
 
 def test_one_decision_for_the_whole_run(project: Project) -> None:

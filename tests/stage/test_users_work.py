@@ -8,26 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_tools.sandbox.bwrap import find_bwrap
-from tests.stage.test_staged_runs import DONE, SANDBOX, WORK, Project, bash
 from tests.support.program import agent, clean_env
 from tests.support.repositories import git
 from tests.support.scripts import script
+from tests.support.staged_projects import DONE, SANDBOX, WORK, Project, bash
 
 pytestmark = pytest.mark.skipif(
     find_bwrap({"PATH": os.environ["PATH"]}) is None, reason="NOT TESTED: bubblewrap is not installed"
 )
 FAILED = {"error": {"kind": "refused", "message": "no", "retryable": False}}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
 
 
 def begun(project: Project, *replies: dict[str, Any]) -> subprocess.Popen[str]:
