@@ -72,6 +72,20 @@ def test_some_hunks_are_applied_and_the_model_is_told_of_the_others(project: Pro
     assert project.text == LINES.replace("line 2\n", "two\n") and (project.root / "made.txt").exists()
 
 
+def test_the_numbers_of_hunks_are_those_that_are_listed(project: Project) -> None:
+    work = f"{TWO_LINES}; ln -s a.txt Link; chmod 755 b.txt; printf '\\0' > c.bin; sed -i '1s/^/top /' z.txt"
+    for name in ("b.txt", "z.txt"):
+        (project.root / name).write_text(f"{name}\n")
+    project.stage({"calls": [bash(work)]}, DONE, {"text": "So be it."})
+    listed = project.run("pending").stdout
+    for number, words in enumerate(("(a link to a.txt)", "@@ -1", "@@ -18", "(permissions", "(no text", "@@ -1"), 1):
+        assert any(line.strip().startswith(words) and f"(hunk {number})" in line for line in listed.splitlines()), words
+    project.run("approve", "--hunks", "3,6")
+    assert project.text == LINES.replace("line 20\n", "twenty\n")
+    assert (project.root / "z.txt").read_text() == "top z.txt\n"
+    assert not (project.root / "Link").is_symlink() and not (project.root / "c.bin").exists()
+
+
 def test_what_the_user_did_meanwhile_is_merged(project: Project) -> None:
     project.stage(WORK, DONE)
     (project.root / "a.txt").write_text(LINES.replace("line 10\n", "mine\n"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -28,9 +28,12 @@ from agent_cli.kernel.session.summary import age, project_folders
 from agent_cli.shells.headless.output import SUSPENDED
 from agent_cli.shells.headless.pending import decide_commands, headline, pending_question_lines, print_pending
 from agent_cli.shells.terminal.dialogs.questions import review_diffs, review_lines
+from agent_tools.edit.diff import diff_parts
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import plan_text
+from agent_tools.record import from_json
+from agent_tools.results import Diff
 from agent_tools.text import escape_controls, one_line, parse_number, shorten
 
 if TYPE_CHECKING:
@@ -128,22 +131,24 @@ def _details(item: dict[str, Any]) -> list[str]:
     targets = [e["target"] for e in item["effects"] if e["kind"] != "state"]
     effects = [f"{e['kind']} {escape_lookalikes(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
     lookalikes = describe_lookalikes(item["summary"], *targets)
-    diffs = preview.get("files", (preview,))
-    changes = [
-        ([d["path"]] if len(diffs) > 1 else []) + str(d.get("patch", d.get("text", ""))).splitlines() for d in diffs
-    ]
     rule = [f"rule {escape_lookalikes(item['rule'])}"] if item["rule"] else []
     facts = [escape_lookalikes(fact) for fact in (*([lookalikes] if lookalikes else []), *item["facts"])]
     why = f"asked because it {item['reason']}"
-    return [*effects, f"in {item['cwd']}", *_numbered(list(chain.from_iterable(changes))), why, *rule, *facts]
+    return [*effects, f"in {item['cwd']}", *_changes(preview.get("files", (preview,))), why, *rule, *facts]
 
 
-def _numbered(lines: list[str]) -> list[str]:
-    """Number the hunks of a change, if there are several, for `agent approve --hunks`."""
-    heads = [at for at, line in enumerate(lines) if line.startswith("@@ ")]
-    for number, at in enumerate(heads if len(heads) > 1 else (), 1):
-        lines[at] += f" (hunk {number})"
-    return lines
+def _changes(diffs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of a preview; several parts of a change are numbered, for `agent approve --hunks`."""
+    parts = [diff_parts(from_json(Diff, d)) if "patch" in d else [str(d.get("text", ""))] for d in diffs]
+    number = 0
+    for diff, found in zip(diffs, parts, strict=True):
+        if len(diffs) > 1:
+            yield one_line(diff["path"])
+        for part in found:
+            number += 1
+            head, *lines = part.splitlines() or [""]
+            yield f"{head} (hunk {number})" if sum(map(len, parts)) > 1 else head
+            yield from lines
 
 
 def _hunk_indexes(text: str | None) -> tuple[int, ...] | None:
