@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -233,24 +234,27 @@ def test_a_kill_at_any_write_loses_nothing(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root to become another user")
-def test_a_user_who_is_not_root_keeps_what_they_may_not_read_or_write(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o777)
+def test_a_user_who_is_not_root_keeps_what_they_may_not_read_or_write() -> None:
+    # Other users may not look into the folders of tests.
+    base = Path(tempfile.mkdtemp())
+    os.chown(base, 65534, 65534)
     child = os.fork()
     if child == 0:
         try:
             os.setgid(65534)
             os.setuid(65534)
-            os.environ["HOME"] = str(tmp_path)
-            _not_root(tmp_path)
+            os.environ["HOME"] = str(base)
+            _not_root(base)
         except BaseException:
             import traceback
 
-            (tmp_path / "error").write_text(traceback.format_exc())
+            (base / "error").write_text(traceback.format_exc())
             os._exit(1)
         os._exit(0)
     os.waitpid(child, 0)
-    assert not (tmp_path / "error").exists(), (tmp_path / "error").read_text()
+    error = (base / "error").read_text() if (base / "error").exists() else ""
+    shutil.rmtree(base)
+    assert not error
 
 
 def _not_root(base: Path) -> None:

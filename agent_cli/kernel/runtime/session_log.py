@@ -91,6 +91,8 @@ def require_stage(config: Config, run_env: RunEnvironment) -> None:
     if not config.resumes or config.fork or run_env.stage is not None:
         return
     state = state_folder(run_env.env)
+    if not os.path.isdir(state / "stages"):  # noqa: PTH112 - usually there is none
+        return
     with suppress(SessionNotFoundError):  # said when the session is opened
         path = _resolve_session(config, SessionStore(state, run_env.root))
         _require_stage(state, SessionStore.at(path.parent), path.stem)
