@@ -174,7 +174,7 @@ NAMED_COMMIT = re.compile(r"<commit>\nThe user committed .* as ([0-9a-f]{7,40}):
 
 
 def commit_message(files: str, name: str, subject: str) -> str:
-    """Return what the model is told of a commit by the user: "committed FILES as NAME: SUBJECT"."""
+    """Return the note for the model about a commit by the user: "committed FILES as NAME: SUBJECT"."""
     return f"committed {files} as {name}: {one_line(subject)}"
 
 

@@ -126,7 +126,7 @@ def _step_fields(step: RecordedStep, clean: Callable[[str, int], str]) -> dict[s
 
 
 def read_note(text: str) -> CommitNote:
-    """Read a note, whoever wrote it. Lines of other programs are left out."""
+    """Read a note by any author. Lines of other programs are left out."""
     found: list[NoteLine] = []
     damaged = newer = 0
     for line in text.splitlines():

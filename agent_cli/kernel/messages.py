@@ -133,7 +133,7 @@ _UNDONE = "<undo>\nThe user undid your changes to: "
 
 
 def undo_message(names: Sequence[str]) -> str:
-    """Return what the model is told of an undo by the user."""
+    """Return the note for the model about an undo by the user."""
     return f"{_UNDONE}{shorten(', '.join(names), 2_000)}\n</undo>"
 
 

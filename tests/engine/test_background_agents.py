@@ -136,7 +136,7 @@ def test_a_nested_turn_cannot_start_one(root: Path) -> None:
 
 
 def test_two_that_edit_one_file_lose_nothing(root: Path) -> None:
-    """The second edit is made on what the first one left, or the model is told how the file differs."""
+    """The second edit is made on what the first one left, or the model learns how the file differs."""
     (root / "c.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n")
     look = {"calls": [call("Read", file_path="c.txt")]}
 

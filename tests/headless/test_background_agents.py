@@ -1,4 +1,4 @@
-"""Sub-agents in the background of one-shot runs: waited for, suspended, killed, gone on with."""
+"""Sub-agents in the background of one-shot runs: waited for, suspended, killed, continued."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -83,7 +84,7 @@ def custom_call(name: str, text: str) -> Reply:
     return Reply(raw=raw.encode(), content_type="text/event-stream")
 
 
-class Program:
+class Program(ABC):
     """One of the programs, in a home folder of its own. Its sessions are below `store`."""
 
     def __init__(self, command: Path, home: Path, work: Path) -> None:
@@ -97,11 +98,13 @@ class Program:
         kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
         return {**kept, "HOME": str(self.home), "NO_PROXY": "127.0.0.1,localhost", "IS_SANDBOX": "1"}
 
+    @abstractmethod
     def rounds(self) -> dict[str, list[Reply]]:
-        raise NotImplementedError
+        """Return what this program is given."""
 
+    @abstractmethod
     def arguments(self, prompt: str, *more: str) -> list[str]:
-        raise NotImplementedError
+        """Return what this program is given."""
 
     @contextmanager
     def model(self) -> Iterator[ModelServer]:
@@ -117,9 +120,9 @@ class Program:
         (self.work / "waiting").unlink(missing_ok=True)
         self.run(server, MORE, *self.resumes())
 
+    @abstractmethod
     def later(self, server: ModelServer) -> None:
         """Continue in a copy, where that can be, then let the session be compacted, and go on."""
-        raise NotImplementedError
 
     def resumes(self) -> list[str]:
         return ["-c"]

@@ -22,7 +22,7 @@ NPM = Path(os.environ.get("AGENT_FOREIGN_CLIENTS", CLIENTS / "npm"))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_session_written_now_is_taken_over_and_continued(work: Path, home: Path, tmp_path: Path, name: str) -> None:
     if not (NPM / "node_modules/.bin" / name).exists():
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"NOT TESTED: {name} is not installed")
     made = record(name, NPM, tmp_path / "their")
     for part in ("worked", "later"):
         found = []

@@ -205,7 +205,7 @@ def test_a_timer_is_shown_before_it_is_written(work: Path) -> None:
     assert agent(["every", "uninstall"], work, wakers.env).stdout == "Nothing is installed.\n"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is missing: the units were not checked")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="NOT TESTED: systemd is missing")
 def test_systemd_accepts_the_units(work: Path, tmp_path: Path) -> None:
     state = work.parent / "a 100% $state"
     wakers = FakeWakers(work.parent, systemd=True)

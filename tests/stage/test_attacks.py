@@ -218,7 +218,7 @@ def test_a_kill_at_any_write_loses_nothing(tmp_path: Path, ending: str) -> None:
         again = read_copy(copy.folder)
         if ending == "apply":
             wanted = tree(copy.tree)
-            for _ in range(2):  # what was half done may count as the user's, and is asked about again
+            for _ in range(2):  # what was half done may count as the user's, and needs a second decision
                 apply_changes(again, staged_changes(again), {})
             assert {k: v for k, v in tree(root).items() if not k.endswith(".tmp")} == wanted, number
         else:

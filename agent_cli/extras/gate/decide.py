@@ -54,7 +54,7 @@ _NOBODY = "Nobody answered in time, so the call is refused. See: agent pending"
 
 
 class HostTool(Tool[Any]):
-    """A tool of another program that none of ours stands for, or a call whose change cannot be shown here.
+    """A tool of another program that is none of ours, or a call whose change cannot be shown here.
 
     effects_of: what the call does; by default it is unknown, so the user is asked.
     """
@@ -142,7 +142,7 @@ class GatedCall:
         try:
             return approval_request(self.turn, self.item)
         except ToolError:
-            # The other program may find the text by rules of its own, so the change is asked about without a diff.
+            # The other program may find the text by rules of its own, so the question has no diff.
             tool = HostTool(self.item.tool.name, self.item.summary, self.item.effects)
             self.item = self.item.replace(tool=tool)
             return approval_request(self.turn, self.item)

@@ -56,7 +56,7 @@ class Host(Value):
     events: its names of moments.
     tools: its names of tools that ours stand for. dropped: arguments that change nothing about what a call does.
     harmless: tools that change nothing but the conversation.
-    unit: of a time limit, in seconds. most: seconds after which it goes on without the hook.
+    unit: of a time limit, in seconds. most: seconds after which it continues without the hook.
     dies: what happens to a call when its hook is killed or reaches the limit.
     trust: what the user must do before the hook runs.
     """
@@ -141,7 +141,7 @@ class Host(Value):
 
     @property
     def takes_notes(self) -> bool:
-        """True if the model can be told something beside a permission; else it is told after the call."""
+        """True if the model can be told something beside a permission; else it learns of it after the call."""
         return self.name != "gemini"
 
     def translate(self, call: HostCall) -> tuple[str, dict[str, Any]]:

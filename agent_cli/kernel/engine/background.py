@@ -381,7 +381,7 @@ class BackgroundAgents:
                 agent.thread.join(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Stop the threads without ending the sub-agents: a resumed session goes on with them."""
+        """Stop the threads without ending the sub-agents: a resumed session continues them."""
         self._closed = True
         for agent in self.open:
             agent.cancel.cancel("interrupted as the program ended")

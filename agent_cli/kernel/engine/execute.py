@@ -119,7 +119,7 @@ def execute_call(
 def _outcome(
     turn: Turn, item: PreparedCall, prefetched: PrefetchedCall | ParallelSubagent | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool, dict[str, Any]]]:
-    """Return the tool's result, True if it was interrupted, and what it did, as fields of `ToolFinished`.
+    """Return the tool's result, True if it was interrupted, and its effects, as fields of `ToolFinished`.
 
     Tools that change files run one at a time.
     """

@@ -154,7 +154,7 @@ class AgentReplay:
         self.ended: TurnFinished | None = None
 
     def restored(self, call_id: str) -> RestoredAgent:
-        """Return the state that another process goes on with, or its report."""
+        """Return the state from which another process continues, or its report."""
         state, waits = self.state, self.state.waiting()
         asked: tuple[ApprovalRequested | QuestionAsked, ...] = ()
         if waits is not None:

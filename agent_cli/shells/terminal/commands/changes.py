@@ -324,7 +324,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
 
 
 def _write_note(ctx: SlashContext, name: str) -> None:
-    """Write the completion record as a note of a commit; the first one in a repository is shown, and asked about."""
+    """Write the completion record as a note of a commit; the first one in a repository is shown, and needs a yes."""
     found = logged_view(ctx)
     if found is None:
         ctx.say("No note was written: the session is not saved.")
