@@ -25,7 +25,7 @@ from agent_cli.policy.programs import git_reads, reads
 from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.table import ROWS
 from agent_cli.shells.headless import output
-from agent_cli.shells.terminal.commands import REGISTRY
+from agent_cli.shells.terminal.slash import builtin_commands
 from docs import man
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,7 +133,7 @@ def slash_commands_block() -> str:
         cells(
             code(f"/{c.name} {c.usage}".strip()), c.help, code(*(f"/{a}" for a in c.aliases)), "yes" if c.aside else ""
         )
-        for c in (REGISTRY[name] for name in sorted(REGISTRY))
+        for c in (builtin_commands()[name] for name in sorted(builtin_commands()))
     )
     return head + "".join(rows)
 

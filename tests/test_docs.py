@@ -28,7 +28,7 @@ from agent_cli.policy.policy import Policy
 from agent_cli.policy.programs import git_reads, reads
 from agent_cli.policy.programs.table import ROWS
 from agent_cli.shells.headless import output
-from agent_cli.shells.terminal.commands import REGISTRY
+from agent_cli.shells.terminal.slash import builtin_commands
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -265,7 +265,7 @@ def test_what_is_reported_of_other_agents_has_a_source() -> None:
 def test_every_tool_and_command_is_named() -> None:
     assert {tool.name for tool in BUILTIN} <= words_in("tools.md")
     assert set(command_names()) <= words_in("commands.md")
-    assert {f"/{name}" for name in REGISTRY} <= words_in("slash-commands.md")
+    assert {f"/{name}" for name in builtin_commands()} <= words_in("slash-commands.md")
 
 
 @pytest.mark.parametrize("terms", promises(), ids=lambda terms: terms[0])

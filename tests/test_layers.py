@@ -144,7 +144,7 @@ BUDGETS = {
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 6760, "kernel.session": 6930, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300,
-    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15750,
+    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15780,
     "stage": 1520, "takeover": 1470, "telemetry": 1100, "undo": 3000,
 }  # fmt: skip
 
@@ -263,7 +263,8 @@ def test_own_modules_are_imported_at_the_top(module: str) -> None:
         if isinstance(block, ast.With) and "lazy_imports" in ast.unparse(block.items[0]):
             for node in block.body:
                 assert isinstance(node, ast.ImportFrom), node.lineno
-                assert {f"{node.module}.{a.name}" for a in node.names} <= MODULES.keys(), node.lineno
+                if is_own(node):
+                    assert {f"{node.module}.{a.name}" for a in node.names} <= MODULES.keys(), node.lineno
 
 
 def test_the_table_of_the_architecture_is_this_one() -> None:

@@ -63,7 +63,7 @@ with lazy_imports():
     from agent_cli.shells.headless import pending
     from agent_cli.shells.host import callbacks, control_table
     from agent_cli.shells.host import session as host_session
-    from agent_cli.shells.terminal import commands, line_input, repl, startup
+    from agent_cli.shells.terminal import line_input, repl, slash, startup
     from agent_cli.shells.terminal.app import before
     from agent_cli.shells.terminal.app import session as app_session
     from agent_cli.shells.terminal.dialogs import lines
@@ -434,7 +434,7 @@ def _reject_session_commands(agent: Session) -> None:
     def check(text: str) -> str:
         name, _ = split_call(text)
         if text.startswith("/") and name not in agent.commands:
-            if name in commands.REGISTRY and name not in _HEADLESS_COMMANDS:
+            if name in slash.builtin_commands() and name not in _HEADLESS_COMMANDS:
                 raise ToolError(f"/{name} is a command for interactive sessions and does nothing with -p.")
             if near := hints.closest(name, [*agent.commands, *_HEADLESS_COMMANDS], 0.75):
                 raise ToolError(f"Unknown command /{name}. Did you mean /{near}?")

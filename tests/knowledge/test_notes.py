@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.shells.terminal.commands.memory import add_note, parse_note, with_note
+from agent_cli.shells.terminal.commands.memory import add_note, with_note
+from agent_cli.shells.terminal.slash import parse_note
 from agent_tools.base import ToolError
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

@@ -28,8 +28,8 @@ from agent_cli.shells.terminal.app.layout import (
 from agent_cli.shells.terminal.app.output import reflows
 from agent_cli.shells.terminal.app.status_bar import StatusLine, read_branch
 from agent_cli.shells.terminal.app.worker import MAX_PENDING_CHARS, EventQueue
-from agent_cli.shells.terminal.commands.models import Picks
 from agent_cli.shells.terminal.key_map import KeyMap
+from agent_cli.shells.terminal.picks import Picks
 from agent_cli.shells.terminal.render.ansi import cells, clip, fragments, supports_links, with_links
 from agent_cli.shells.terminal.render.console import prose
 from agent_tools.base import ToolContext

@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_cli.shells.terminal.commands import REGISTRY
-from agent_cli.shells.terminal.slash import SlashContext
+from agent_cli.shells.terminal.slash import SlashContext, builtin_commands
 from tests.support.fork_server import ROOT
 from tests.support.program import clean_env
 from tests.support.program_files import nodes
@@ -49,7 +48,7 @@ def test_every_member_of_the_context_is_used_by_a_command() -> None:
 
 
 def test_every_file_of_commands_is_loaded() -> None:
-    modules = {command.run.__module__.rpartition(".")[2] for command in REGISTRY.values()}
+    modules = {command.run.__module__.rpartition(".")[2] for command in builtin_commands().values()}
     assert modules == {path.stem for path in FILES}
 
 

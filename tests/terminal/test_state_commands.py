@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
-from agent_cli.shells.terminal.slash import REGISTRY
+from agent_cli.shells.terminal.slash import builtin_commands
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.session_logs import sent
@@ -30,7 +30,7 @@ def session(work: Path, *lines: str, replies: list[dict[str, Any]] | None = None
 @pytest.mark.parametrize("words", ["²", "9" * 5000, "~nobody-of-this-name/x", "x" * 300, "'", "[", "/", "--", "a\0b"])
 def test_no_odd_words_end_a_session(work: Path, words: str) -> None:
     (work / "AGENTS.md").write_text("x")
-    names = sorted(set(REGISTRY) - {"exit"})
+    names = sorted(set(builtin_commands()) - {"exit"})
     lines = [line for name in names for line in ("hello", f"/{name} {words}")]
     verbs = ["/todos drop", "/todos add", "/permissions remove", "/permissions allow", "/diff since", "/mcp reconnect"]
     chips = [f"@AGENTS.md:{words}", f"[Image #{words} x]", f"[Pasted #{words} 3 lines]"]

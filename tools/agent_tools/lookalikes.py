@@ -12,6 +12,7 @@ import re
 from functools import cache
 from unicodedata import category, combining, name, normalize
 
+from agent_tools.lazy import lazy_pattern
 from agent_tools.text import code_escape, escape_controls
 
 # The letters of each script; below, those that can be mistaken for Latin letters or digits.
@@ -49,20 +50,20 @@ _SIGNS = (
 )
 _SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u2800\U00016fe4\U0001d159"
 _DASHES = tuple("\u2012\u2013\u2014\u2015-")
-_IDEOGRAPHIC = re.compile(
+_IDEOGRAPHIC = lazy_pattern(
     "[\u1100-\u11ff\u2e80-\u2fdf\u3001\u3003-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_EMOJI = re.compile(
+_EMOJI = lazy_pattern(
     "[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297"
     "\u3299\U0001f000-\U0001faff]"
 )
-_JOINING_SCRIPT = re.compile(
+_JOINING_SCRIPT = lazy_pattern(
     "[\u0600-\u06ff\u0700-\u109f\u1780-\u17ff\u1800-\u18af\ua840-\uabff\ufb50-\ufdff\ufe70-\ufeff]"
 )
-_WORD = re.compile(r"[^\W_]+(?:[^\W_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff])*")
+_WORD = lazy_pattern(r"[^\W_]+(?:[^\W_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff])*")
 # A command starts after these, as at the start of a text.
 _COMMAND_STARTS = ";|&(`{\n"
-_OVERLAYS = re.compile("[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb]")
+_OVERLAYS = lazy_pattern("[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb]")
 
 
 def escape_lookalikes(text: str) -> str:

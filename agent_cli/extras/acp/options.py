@@ -9,7 +9,7 @@ from agent_cli import MODES, Mode, Session, UsageError
 from agent_cli.kernel.modes import Effort
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.shells.terminal.commands.models import models_with_details
-from agent_cli.shells.terminal.slash import REGISTRY, SlashContext, default_order
+from agent_cli.shells.terminal.slash import SlashContext, builtin_commands, default_order
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 _MODES: dict[Mode, tuple[str, str]] = {
@@ -93,7 +93,9 @@ def available_commands(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return the slash commands: the user's own, and those of the program that make sense in an editor."""
     from_session = [(name, command.description, command.hint) for name, command in ctx.agent.commands.items()]
     ours = [
-        (c.name, c.help, c.usage) for name in default_order(REGISTRY) if (c := REGISTRY[name]).name not in TERMINAL_ONLY
+        (c.name, c.help, c.usage)
+        for name in default_order(builtin_commands())
+        if (c := builtin_commands()[name]).name not in TERMINAL_ONLY
     ]
     found = {name: (about, hint) for name, about, hint in [*ours, *from_session]}
     return [

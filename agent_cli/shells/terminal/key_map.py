@@ -6,7 +6,6 @@ of a sequence with a space; "" binds none.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 
@@ -64,6 +63,8 @@ class KeyMap:
     def __init__(self, own: Mapping[str, str], newline: str) -> None:
         self._newline = newline
         if unknown := next((name for name in own if name not in _BY_NAME), None):
+            import difflib
+
             near = difflib.get_close_matches(unknown, _BY_NAME, 1)
             known = f"did you mean {near[0]}?" if near else f"there are {', '.join(_BY_NAME)}."
             raise UsageError(f"terminal.keys: there is no action {one_line(unknown)}; {known}")

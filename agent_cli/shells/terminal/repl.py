@@ -52,22 +52,24 @@ from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.template import missing_files
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
 from agent_cli.shells.terminal.app.attachments import ImageAttachments, typed_images
-from agent_cli.shells.terminal.commands.changes import roll_back
-from agent_cli.shells.terminal.commands.context import logged_view
-from agent_cli.shells.terminal.commands.login import offer_login
-from agent_cli.shells.terminal.commands.memory import parse_note, take_note
-from agent_cli.shells.terminal.commands.models import Picks
-from agent_cli.shells.terminal.commands.session import is_bang, run_bang
 from agent_cli.shells.terminal.dialogs.approval import are_alike, ask_approval, decided
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import Dialog
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.shells.terminal.line_input import is_line_waiting, read_line, read_rest_of_paste, run_interruptible
+from agent_cli.shells.terminal.picks import Picks
 from agent_cli.shells.terminal.render.code import display_lines
 from agent_cli.shells.terminal.render.console import abbreviate_home, make_console, print_prose
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_cli.shells.terminal.render.theme import Colors, ThemedStream
-from agent_cli.shells.terminal.slash import ExitRequestedError, as_command, find_command, run_slash
+from agent_cli.shells.terminal.slash import (
+    ExitRequestedError,
+    as_command,
+    find_command,
+    is_bang,
+    parse_note,
+    run_slash,
+)
 from agent_cli.shells.terminal.startup import (
     TIPS,
     beginner_hint,
@@ -88,6 +90,8 @@ from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import one_line
 
 with lazy_imports():
+    # Each is used when a user asks for something, not to show the prompt.
+    from agent_cli.shells.terminal.commands import changes, context, login, memory, session
     from agent_cli.shells.terminal.render import markdown
 
 
@@ -399,9 +403,9 @@ class Repl(Dialogs):
         if is_slash(text):
             self.run_command(text)
         elif is_bang(text):
-            self.run_interruptible(lambda: run_bang(self, text))
+            self.run_interruptible(lambda: session.run_bang(self, text))
         elif note := parse_note(text):
-            take_note(self, note)
+            memory.take_note(self, note)
         elif self.agent.message_agent(text):
             self.say("  it reads this at its next step")
         else:
@@ -426,7 +430,7 @@ class Repl(Dialogs):
             self.say(str(error))
         else:
             if os.isatty(0):
-                offer_login(self)
+                login.offer_login(self)
             self._offer_undo()
         self.measure_context()
         self.agent.record_unsaid()
@@ -471,7 +475,7 @@ class Repl(Dialogs):
         same = restored is not None and restored.header.session_id == self.agent.session_id
         self.show.view.spent = restored.usage if restored is not None and same else Usage()
         self.show.view.context = restored.tokens if restored is not None else 0
-        self.show.view.continue_from(logged_view(self) if restored is not None and restored.plan else None)
+        self.show.view.continue_from(context.logged_view(self) if restored is not None and restored.plan else None)
         self.measure_context()
 
     def _offer_undo(self) -> None:
@@ -484,7 +488,7 @@ class Repl(Dialogs):
             self.say(f"  This turn left {changed}. /undo reverts that.")
             return
         self.say(f"  This turn left {changed}.")
-        roll_back(self)
+        changes.roll_back(self)
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
         """Run something with Ctrl-C as its interrupt; a third press raises KeyboardInterrupt."""

@@ -1,12 +1,13 @@
 """Slash commands: functions decorated with `@slash`, which get a `SlashContext` and nothing else of the session.
 
-The commands are in `commands/`, by topic; /help and the menu of the input line read `REGISTRY`. Commands do not run
+The commands are in `commands/`, by topic, and are loaded when `builtin_commands` is first called. Commands do not run
 on the drawing thread, so they may ask and wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 from agent_cli import Config, Event, Layers, RunEnvironment, Session, Usage
@@ -199,7 +200,7 @@ class BuiltinCommand(Value):
     aliases: tuple[str, ...] = ()
 
 
-REGISTRY: dict[str, BuiltinCommand] = {}
+_REGISTERED: dict[str, BuiltinCommand] = {}
 _ALIASES: dict[str, str] = {}
 # The order of the menu until the user has used commands.
 COMMON = (
@@ -208,6 +209,12 @@ COMMON = (
 )  # fmt: skip
 # Lines that end the session, as in shells and editors.
 _EXIT_WORDS = ("exit", "quit", ":q", ":q!", ":wq", ":x")
+
+
+def builtin_commands() -> Mapping[str, BuiltinCommand]:
+    """Return the built-in commands by name."""
+    import_module(f"{__package__}.commands").load_all()
+    return _REGISTERED
 
 
 def slash(
@@ -223,7 +230,7 @@ def slash(
     """Register a command under `/name`."""
 
     def register(handler: Handler) -> Handler:
-        REGISTRY[name] = BuiltinCommand(name, usage, text, handler, aside, values, strict, aliases)
+        _REGISTERED[name] = BuiltinCommand(name, usage, text, handler, aside, values, strict, aliases)
         _ALIASES.update(dict.fromkeys(aliases, name))
         return handler
 
@@ -232,12 +239,25 @@ def slash(
 
 def find_command(name: str) -> BuiltinCommand | None:
     """Return the built-in command with this name or alias."""
-    return REGISTRY.get(_ALIASES.get(name, name))
+    return builtin_commands().get(_ALIASES.get(name, name))
 
 
 def as_command(text: str) -> str:
     """Return `/exit` for a line that means to leave (`exit`, `quit`, `:q`); other lines unchanged."""
     return "/exit" if text.strip().lower() in _EXIT_WORDS else text
+
+
+def is_bang(text: str) -> bool:
+    """Return True for a line that runs a command of the shell, after one `!` or two."""
+    return text.startswith("!") and text.strip("!").strip() != ""
+
+
+def parse_note(message: str) -> str:
+    """Return the note in a message, "" for other messages: one line after one `#`; no heading, no `#123`, no `#!`."""
+    if not message.startswith("#") or "\n" in message:
+        return ""
+    note = message[1:].strip()
+    return "" if not note or message[1] in "#!" or message[1].isdigit() else note
 
 
 def may_run_during_turn(line: str) -> bool:
@@ -253,13 +273,13 @@ def run_slash(ctx: SlashContext, line: str) -> None:
     """
     name, _, rest = line[1:].partition(" ")
     own = ctx.agent.commands
-    command = REGISTRY.get(name)
+    command = builtin_commands().get(name)
     if command is None and split_call(line)[0] in own:
         ctx.run_turn(line)
     elif command := command or find_command(name):
         command.run(ctx, rest.strip())
     else:
-        ctx.say(unknown_command(name, [*default_order(REGISTRY), *own]))
+        ctx.say(unknown_command(name, [*default_order(builtin_commands()), *own]))
 
 
 def default_order(names: Iterable[str]) -> list[str]:

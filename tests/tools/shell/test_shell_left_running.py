@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell import job_tools, process
+from agent_tools.shell import job_tools, process, strays
 from agent_tools.shell.jobs import MAX_RUNNING, Jobs
 from tests.support.fork_server import ROOT
 from tests.support.sandboxes import SandboxedBench, missing
@@ -91,6 +91,22 @@ def test_a_server_that_a_command_leaves_running_is_kept_as_a_job(bench: Bench, c
     bench.file("stop")
     assert soon(lambda: not job.running), job.state
     assert job.state == "exit code 0" and bench.ctx.notices()
+
+
+@pytest.mark.parametrize("numbers", ["many were given since", "began again", "are not told"])
+def test_a_daemon_is_found_whatever_the_numbers_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: str
+) -> None:
+    if numbers == "many were given since":
+        monkeypatch.setattr(strays, "_MAX_NUMBERS", 0)
+    else:
+        monkeypatch.setattr(strays, "_last_number", lambda: 1 if numbers == "began again" else -1)
+    bench = Bench(tmp_path)
+    done = bench("Bash", command="(setsid sleep 60 >/dev/null 2>&1 &); echo started")
+    try:
+        assert "sleep 60" in done.text
+    finally:
+        bench.ctx.close()
 
 
 def test_its_further_output_is_read_with_the_job_tools(bench: Bench) -> None:

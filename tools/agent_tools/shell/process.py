@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_tools.cancel import CancelToken
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.record import Value
-from agent_tools.shell.strays import LeftRunning, Strays, end_strays, proc_entries
+from agent_tools.shell.strays import LeftRunning, Strays, end_strays
 from agent_tools.text import HeadTail, sanitize_output
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ TERMINAL_ROWS, TERMINAL_COLUMNS = 24, 80
 POLL_SECONDS = 0.05
 # Time for what a command left behind to end by itself.
 _ENDING_SECONDS = 0.15
-# A process that is there when a command starts is not one of its own: for so long no number is used again.
-_NUMBERS_SECONDS = 10.0
 _MAX_REPORT_BYTES = 16_384
 Cause = Literal["exit", "time-out", "interrupted"]
 
@@ -244,7 +242,6 @@ class RunningProcess:
         self._report, self._reported = report, b""
         # What outlived the command outside the sandbox; None until it has ended.
         self._strays: Strays | None = None
-        self._started, self._older = monotonic(), proc_entries() if report is None else frozenset[str]()
         # Our end of its terminal; -1 for none.
         self._terminal, device = _new_terminal() if terminal else (-1, -1)
         self._typing = threading.Lock()
@@ -386,8 +383,7 @@ class RunningProcess:
             self._selector.unregister(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
-        older = self._older if monotonic() - self._started < _NUMBERS_SECONDS else frozenset[str]()
-        self._strays = Strays(self.mark, self.process.pid, older, self._selector)
+        self._strays = Strays(self.mark, self.process.pid, self._selector)
         until, found = monotonic() + _ENDING_SECONDS, False
         while (left := until - monotonic()) > 0:
             if found := self._strays.run():

@@ -17,6 +17,8 @@ from agent_tools.text import sanitize_output, shorten
 _PROC = Path("/proc")
 # The process whose children are the threads of the kernel.
 _KERNEL_NUMBER = 2
+# So many numbers after a command's are tried one by one; listing all processes takes as long for a few hundred.
+_MAX_NUMBERS = 200
 # Processes that are named.
 _MAX_NAMED = 5
 _MAX_NAME_CHARS = 200
@@ -40,14 +42,13 @@ class LeftRunning(Value):
 class Strays:
     """What a command left running, without the daemons that other programs of the user share.
 
-    mark, leader: of the command. older: what `proc_entries` returned before it was started; these are not looked at.
-    selector: is woken when a process ends.
+    mark, leader: of the command. selector: is woken when a process ends.
 
     changing: a process had no environment, as at the moment in which it becomes another program, or ended just now.
     """
 
-    def __init__(self, mark: str, leader: int, older: frozenset[str], selector: selectors.BaseSelector) -> None:
-        self._mark, self._leader, self._older, self._selector = mark, leader, older, selector
+    def __init__(self, mark: str, leader: int, selector: selectors.BaseSelector) -> None:
+        self._mark, self._leader, self._selector = mark, leader, selector
         self.changing = False
         self._ended: set[int] = set()
         # Descriptors by process.
@@ -66,7 +67,7 @@ class Strays:
 
     def _look(self) -> None:
         self.changing = False
-        for pid in _newer(self._leader, self._older):
+        for pid in _newer(self._leader):
             try:
                 environ = _environ(pid)
                 if not environ:
@@ -105,24 +106,37 @@ class Strays:
         self._found = {}
 
 
-def proc_entries() -> frozenset[str]:
-    """Return the names in /proc, where that of a process is its number; none where there is no /proc."""
-    try:
-        return frozenset(os.listdir(_PROC))  # noqa: PTH208 - text, not paths
-    except OSError:
-        return frozenset()
+def _processes() -> Iterator[int]:
+    """Yield the processes that there are; none where there is no /proc."""
+    with suppress(OSError):
+        yield from map(int, filter(str.isdecimal, os.listdir(_PROC)))  # noqa: PTH208 - text, not paths
 
 
-def _newer(leader: int, older: frozenset[str]) -> Iterator[int]:
-    """Yield the processes that may be newer than a leader of a group, without it."""
+def _newer(leader: int) -> Iterator[int]:
+    """Yield the processes, and maybe threads, that were started after a leader of a group.
+
+    The kernel gives numbers in order. One that ends unseen may have started another before, whose number is higher.
+    """
+    tried = leader
+    while 0 <= (last := _last_number()) - leader <= _MAX_NUMBERS:
+        if tried >= last:
+            return
+        while tried < last:
+            tried += 1
+            if os.path.exists(f"{_PROC}/{tried}"):  # noqa: PTH110 - three times as fast
+                yield tried
+    # There are many; or the numbers have started again, so that any process may be newer.
+    begun_again = 0 <= last < leader
+    yield from (pid for pid in _processes() if pid > tried or (begun_again and pid < leader))
+
+
+def _last_number() -> int:
+    """Return the number that was given last to a process or thread; -1 if that is not known."""
     try:
-        newest = int(read_start(_PROC / "loadavg", 200).split()[-1])
+        with open(f"{_PROC}/loadavg", "rb", buffering=0) as file:
+            return int(file.read(200).split()[-1])
     except (OSError, ValueError, IndexError):
-        return
-    for pid in map(int, filter(str.isdecimal, proc_entries() - older)):
-        # Most processes are older than the command, unless the numbers have started again.
-        if pid > leader or (newest < leader and pid != leader):
-            yield pid
+        return -1
 
 
 def _environ(pid: int) -> bytes:
@@ -172,7 +186,7 @@ def end_strays(mark: str, session: int = 0) -> None:
     """
     for _ in range(3):
         found = False
-        for pid in map(int, filter(str.isdecimal, proc_entries())):
+        for pid in _processes():
             with suppress(OSError):
                 if _is_marked(_environ(pid), mark) and (not session or _is_in_session(pid, session)):
                     found = True

@@ -40,8 +40,6 @@ from agent_cli.shells.terminal.app.protocol import Appearance
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.app.status_bar import Branch, StatusLine, session_facts
 from agent_cli.shells.terminal.app.worker import Printed, Sink, UserEcho
-from agent_cli.shells.terminal.commands.memory import parse_note
-from agent_cli.shells.terminal.commands.session import is_bang
 from agent_cli.shells.terminal.dialogs.model import Dialog
 from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState
 from agent_cli.shells.terminal.editor import NO_EDITOR, edit_text
@@ -53,11 +51,13 @@ from agent_cli.shells.terminal.render.theme import is_multiplexer, may_ask_backg
 from agent_cli.shells.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.shells.terminal.repl import LineScreen, Repl
 from agent_cli.shells.terminal.slash import (
-    REGISTRY,
     BuiltinCommand,
+    builtin_commands,
     default_order,
     find_command,
+    is_bang,
     may_run_during_turn,
+    parse_note,
 )
 from agent_cli.shells.terminal.startup import greet_resumed
 from agent_tools.cancel import CancelledError, CancelToken
@@ -494,9 +494,9 @@ class AppRepl(Repl):
 
     def _commands(self) -> Iterable[CommandEntry]:
         from_command = self.agent.commands
-        for name in self.command_picks.sorted(default_order({*REGISTRY, *from_command})):
-            if name in REGISTRY:
-                yield self._entry(REGISTRY[name])
+        for name in self.command_picks.sorted(default_order({*builtin_commands(), *from_command})):
+            if name in builtin_commands():
+                yield self._entry(builtin_commands()[name])
             else:
                 yield CommandEntry(name, from_command[name].description, from_command[name].hint)
 

@@ -1,11 +1,12 @@
-"""Slash commands, by topic. Importing this package registers the commands of every file in it."""
+"""Slash commands, by topic. Importing a file registers its commands."""
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from agent_cli.shells.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY"]
-
-for _file in iter_modules(__path__):
-    import_module(f"{__name__}.{_file.name}")
+@cache
+def load_all() -> None:
+    """Import every file."""
+    for file in iter_modules(__path__):
+        import_module(f"{__name__}.{file.name}")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agent_cli.kernel.runtime.session_commands import unknown_command
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
-from agent_cli.shells.terminal.slash import REGISTRY, BuiltinCommand, SlashContext, find_command, slash
+from agent_cli.shells.terminal.slash import BuiltinCommand, SlashContext, builtin_commands, find_command, slash
 from agent_tools.base import UserCommand
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
@@ -55,7 +55,7 @@ _MAX_OWN = 12
 
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
     yield from ((name, topic.about) for name, topic in TOPICS.items())
-    yield from ((name, REGISTRY[name].help) for name in sorted(REGISTRY))
+    yield from ((name, builtin_commands()[name].help) for name in sorted(builtin_commands()))
 
 
 @slash("help", "list commands and keys", "[TOPIC | COMMAND]", aside=True, values=_values,
@@ -76,7 +76,7 @@ def _help(ctx: SlashContext, words: str) -> None:
     elif name in own:
         lines = [*_row(f"/{name} {own[name].hint}", own[name].description), *_from_file(own[name])]
     else:
-        ctx.say(unknown_command(name, [*REGISTRY, *own]))
+        ctx.say(unknown_command(name, [*builtin_commands(), *own]))
         ctx.say(f"Topics: {', '.join(TOPICS)}.")
         return
     for line in lines:
@@ -89,7 +89,7 @@ def _browse(ctx: SlashContext) -> None:
     for topic in TOPICS:
         section = f"{topic}: {TOPICS[topic].about}"
         for name in _commands_of(topic):
-            command = REGISTRY[name]
+            command = builtin_commands()[name]
             draw = partial(_draw, partial(_command, ctx, command))
             items.append(ViewItem(f"/{name} {command.usage}".rstrip(), command.help, section=section, detail=draw))
             calls.append(f"/{name} " if command.usage else f"/{name}")
@@ -136,13 +136,13 @@ def _topic(ctx: SlashContext, name: str) -> Iterator[str]:
         for each, own in ctx.agent.commands.items():
             yield from _row(f"/{each} {own.hint}", own.description or str(getattr(own, "path", "")))
     for each in _commands_of(name):
-        yield from _row(f"/{each} {REGISTRY[each].usage}", REGISTRY[each].help)
+        yield from _row(f"/{each} {builtin_commands()[each].usage}", builtin_commands()[each].help)
 
 
 def _commands_of(topic: str) -> list[str]:
     """Return the commands of a topic; those that no topic names are basics."""
     named = {name for each in TOPICS.values() for name in each.commands}
-    others = sorted(REGISTRY.keys() - named) if topic == BASICS else ()
+    others = sorted(builtin_commands().keys() - named) if topic == BASICS else ()
     return [*TOPICS[topic].commands, *others]
 
 

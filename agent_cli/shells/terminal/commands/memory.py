@@ -27,14 +27,6 @@ MAX_FILE_BYTES = 1 << 20
 MAX_NOTE_CHARS = 4_000
 
 
-def parse_note(message: str) -> str:
-    """Return the note in a message, "" for other messages: one line after one `#`; no heading, no `#123`, no `#!`."""
-    if not message.startswith("#") or "\n" in message:
-        return ""
-    note = message[1:].strip()
-    return "" if not note or message[1] in "#!" or message[1].isdigit() else note
-
-
 def note_file(root: Path, names: Sequence[str]) -> Path:
     """Return the file for notes of a project: the first existing memory file, else the first name."""
     for name in names:

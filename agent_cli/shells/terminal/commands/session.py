@@ -45,7 +45,7 @@ from agent_cli.shells.terminal.dialogs.session_picker import session_row
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.ansi import clipboard_sequence
 from agent_cli.shells.terminal.render.console import styled
-from agent_cli.shells.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
+from agent_cli.shells.terminal.slash import ExitRequestedError, SlashContext, builtin_commands, slash
 from agent_tools.base import Progress, Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.fs.safe_files import private_folder
@@ -384,10 +384,6 @@ def _copy(ctx: SlashContext, words: str) -> None:
 BANG_CALL_ID = "!"
 
 
-def is_bang(text: str) -> bool:
-    return text.startswith("!") and text.strip("!").strip() != ""
-
-
 def run_bang(ctx: SlashContext, text: str) -> None:
     """Run the command after the `!` and show it as a call."""
     hidden = text.startswith("!!")
@@ -455,7 +451,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 
 @slash("doctor", "check the installation and the settings")
 def _doctor(ctx: SlashContext, words: str) -> None:
-    findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], REGISTRY)
+    findings, _ = doctor_report.collect_findings(ctx.run_env, ctx.layers, [], builtin_commands())
     ctx.page(doctor_report.format_findings(findings), "Doctor")
 
 

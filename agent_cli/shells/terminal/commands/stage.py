@@ -7,10 +7,13 @@ from typing import Any
 
 from agent_cli import UsageError
 from agent_cli.shells.terminal.slash import SlashContext, slash
-from agent_cli.stage.run import why_not_staged
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import from_json
 from agent_tools.results import Diff, Diffs, ToolError
 from agent_tools.text import counted, one_line
+
+with lazy_imports():
+    from agent_cli.stage import run as stages  # few sessions are staged
 
 
 @slash(
@@ -23,7 +26,7 @@ def _stage(ctx: SlashContext, words: str) -> None:
     if stage is None:
         if words:
             raise UsageError("There is no stage: /stage begins one.")
-        if why := why_not_staged(ctx.run_env):
+        if why := stages.why_not_staged(ctx.run_env):
             raise UsageError(f"The project cannot be staged: {why}.")
         ctx.change_stage()
     try:

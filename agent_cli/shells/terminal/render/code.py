@@ -13,45 +13,48 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
-from pygments.lexer import ExtendedRegexLexer, RegexLexer
-from pygments.lexers import find_lexer_class, get_all_lexers
-from pygments.token import Token, _TokenType
 from rich.cells import chop_cells
 from rich.text import Text
 
 from agent_cli.kernel.result_words import short_result
 from agent_cli.shells.terminal.render.console import styled
 from agent_tools.edit.diff import HUNK_HEADER, parse_hunks
+from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
 from agent_tools.text import counted, escape_controls
+
+with lazy_imports():
+    from pygments import lexer as regex_lexers  # only when code is shown
+    from pygments import lexers, token
 
 # Longer lines are data, and some expressions take quadratic time.
 MAX_LINE_CHARS = 500
 # Colours of the theme's roles: comment, type, string, attribute, function, keyword, number.
 _COMMENT, _TYPE, _STRING, _ATTRIBUTE = "bright_black", "bright_red", "bright_green", "bright_yellow"
 _FUNCTION, _KEYWORD, _NUMBER = "bright_blue", "bright_magenta", "bright_cyan"
-COLOURS: dict[Any, str] = {
-    Token.Comment: _COMMENT,
-    Token.Comment.Preproc: _KEYWORD,
-    Token.Keyword: _KEYWORD,
-    Token.Keyword.Constant: _NUMBER,
-    Token.Keyword.Type: _TYPE,
-    Token.Operator.Word: _KEYWORD,
-    Token.Literal.Number: _NUMBER,
-    Token.Literal.String: _STRING,
-    Token.Name.Attribute: _ATTRIBUTE,
-    Token.Name.Builtin: _TYPE,
-    Token.Name.Class: _FUNCTION,
-    Token.Name.Decorator: _ATTRIBUTE,
-    Token.Name.Exception: _TYPE,
-    Token.Name.Function: _FUNCTION,
-    Token.Name.Tag: _FUNCTION,
-    Token.Generic.Deleted: "red",
-    Token.Generic.Heading: "bold",
-    Token.Generic.Inserted: "green",
-    Token.Generic.Subheading: "bold",
+# By the type of a token, the tuple of names that Pygments has for it.
+COLOURS: dict[tuple[str, ...], str] = {
+    ("Comment",): _COMMENT,
+    ("Comment", "Preproc"): _KEYWORD,
+    ("Keyword",): _KEYWORD,
+    ("Keyword", "Constant"): _NUMBER,
+    ("Keyword", "Type"): _TYPE,
+    ("Operator", "Word"): _KEYWORD,
+    ("Literal", "Number"): _NUMBER,
+    ("Literal", "String"): _STRING,
+    ("Name", "Attribute"): _ATTRIBUTE,
+    ("Name", "Builtin"): _TYPE,
+    ("Name", "Class"): _FUNCTION,
+    ("Name", "Decorator"): _ATTRIBUTE,
+    ("Name", "Exception"): _TYPE,
+    ("Name", "Function"): _FUNCTION,
+    ("Name", "Tag"): _FUNCTION,
+    ("Generic", "Deleted"): "red",
+    ("Generic", "Heading"): "bold",
+    ("Generic", "Inserted"): "green",
+    ("Generic", "Subheading"): "bold",
 }
 # The most common language of a suffix that several languages claim.
 _COMMON_LANGUAGE = {"m": "objective-c", "pl": "perl", "pm": "perl", "sql": "sql", "v": "verilog"}
@@ -61,13 +64,15 @@ _JSON_TOKENS = re.compile(
     r"|(?P<number>-?\d[\d.eE+-]*)|(?P<word>\b(?:true|false|null)\b)|(?P<comment>//.*)"
 )
 _JSON_KINDS = {
-    "key": Token.Name.Tag,
-    "string": Token.Literal.String,
-    "number": Token.Literal.Number,
-    "word": Token.Keyword.Constant,
-    "comment": Token.Comment,
+    "key": ("Name", "Tag"),
+    "string": ("Literal", "String"),
+    "number": ("Literal", "Number"),
+    "word": ("Keyword", "Constant"),
+    "comment": ("Comment",),
 }
-Found = tuple[int, Any, str]
+# Where a token begins, its type, and its text.
+Found = tuple[int, tuple[str, ...], str]
+_A_COMMENT = ("Comment",)
 
 
 class Highlighter:
@@ -128,33 +133,35 @@ class Highlighter:
         at = line.rfind(opening)
         if closing in line[at + len(opening) :] or not _knows_comment(self._lexer, opening, closing):
             return found
-        start, kind = next(((s, kind) for s, kind, value in found if s <= at < s + len(value)), (at, Token.Text))
+        start, kind = next(((s, kind) for s, kind, value in found if s <= at < s + len(value)), (at, ()))
         # The lexer may know comments that have no end yet, and have a state for them or not.
-        knows = kind in Token.Comment and (start < at or self._stack != before)
-        if knows or kind in Token.Literal.String:
+        knows = kind[:1] == _A_COMMENT and (start < at or self._stack != before)
+        if knows or kind[:2] == ("Literal", "String"):
             return found
         self._stack, self._closing = before, closing
-        return [*self._tokens(f"{line[:at]}\n"), (at, Token.Comment, line[at:])]
+        return [*self._tokens(f"{line[:at]}\n"), (at, _A_COMMENT, line[at:])]
 
     def _tokens(self, line: str) -> Iterable[Found]:
         if self._json:
             return ((m.start(), _JSON_KINDS[m.lastgroup or "word"], m[0]) for m in _JSON_TOKENS.finditer(line))
-        if isinstance(self._lexer, RegexLexer) and not isinstance(self._lexer, ExtendedRegexLexer):
+        if isinstance(self._lexer, regex_lexers.RegexLexer) and not isinstance(
+            self._lexer, regex_lexers.ExtendedRegexLexer
+        ):
             return self._continue_lexing(self._lexer, line)
         found: Iterable[Found] = self._lexer.get_tokens_unprocessed(line)  # type: ignore[union-attr]
         return found
 
-    def _continue_lexing(self, lexer: RegexLexer, line: str) -> Iterator[Found]:
+    def _continue_lexing(self, lexer: regex_lexers.RegexLexer, line: str) -> Iterator[Found]:
         """Yield the tokens of a line by the lexer's table, from the state in which the previous line ended."""
         table: dict[str, list[tuple[Callable[[str, int], re.Match[str] | None], Any, Any]]] = lexer._tokens
-        stack, at = self._stack, 0
+        stack, at, kinds = self._stack, 0, token._TokenType
         # A table may change states without reading a character; give up if it does so forever.
         steps = 20 * len(line) + 100
         while at < len(line) and steps > 0:
             steps -= 1
             for matches, action, move in table[stack[-1]]:
                 if match := matches(line, at):
-                    if isinstance(action, _TokenType):
+                    if isinstance(action, kinds):
                         yield at, action, match[0]
                     elif action is not None:
                         yield from action(lexer, match)
@@ -177,7 +184,7 @@ def _knows_comment(lexer: Any, opening: str, closing: str) -> bool:
     if lexer is None:
         return False
     found = lexer.get_tokens_unprocessed(f"{opening} {closing}\n")
-    return next((kind for _, kind, value in found if value), Token) in Token.Comment
+    return next((kind for _, kind, value in found if value), ())[:1] == _A_COMMENT
 
 
 def _move(stack: list[str], move: Any) -> None:
@@ -195,13 +202,13 @@ def _move(stack: list[str], move: Any) -> None:
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, str]:
     """Return Pygments' lexers by alias, without those of other packages."""
-    return {alias: name for name, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases}
+    return {alias: name for name, aliases, _, _ in lexers.get_all_lexers(plugins=False) for alias in aliases}
 
 
 @lru_cache(maxsize=64)
 def _lexer(alias: str) -> Any:
     name = _languages().get(alias)
-    found = find_lexer_class(name) if name else None
+    found = lexers.find_lexer_class(name) if name else None
     return found() if found is not None else None
 
 
@@ -225,7 +232,10 @@ _Known = tuple[int, str, str]
 @lru_cache(maxsize=1)
 def _patterns() -> list[_Known]:
     every = (
-        (pattern, aliases[0]) for _, aliases, some, _ in get_all_lexers(plugins=False) if aliases for pattern in some
+        (pattern, aliases[0])
+        for _, aliases, some, _ in lexers.get_all_lexers(plugins=False)
+        if aliases
+        for pattern in some
     )
     return [(place, pattern, alias) for place, (pattern, alias) in enumerate(every)]
 
@@ -242,10 +252,10 @@ def _other_patterns() -> list[_Known]:
 
 
 @lru_cache(maxsize=512)
-def _colour(kind: Any) -> str:
+def _colour(kind: tuple[str, ...]) -> str:
     """Return the colour of a token type, or of its nearest parent that has one."""
-    while kind is not None and kind not in COLOURS:
-        kind = kind.parent
+    while kind and kind not in COLOURS:
+        kind = kind[:-1]
     return COLOURS.get(kind, "")
 
 

@@ -10,7 +10,6 @@ Themes of the user are files: ~/.agent/themes/NAME.toml.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -179,6 +178,8 @@ def load_theme(name: str, background: Background, home: Path | None) -> Theme:
 
 
 def _from_file(name: str, file: Path, background: Background) -> Theme:
+    import tomllib  # few have a theme of their own
+
     shown = f"~/{_FOLDER}/{file.name}"
     try:
         data = tomllib.loads(decode_user_text(read_regular(file, _MAX_FILE_BYTES)))
