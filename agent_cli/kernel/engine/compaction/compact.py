@@ -71,9 +71,11 @@ NEWEST_ROUNDS = 3
 _NEWEST_SHARE = 1 / 8
 # A shorter result is not worth replacing.
 _MIN_CLEARED_TOKENS = 200
-# Clearing has to free at least this share of the window. It leaves this part of what was in use at its step.
+# Clearing has to free at least this share of the window.
 _MIN_CLEARED_SHARE = 0.15
-_KEPT_SHARE = 0.6
+# It leaves this part of what is in use at its step: less in a large window, where that is still many rounds, as each
+# clearing costs the provider's cache.
+_KEPT_SHARE, _KEPT_SHARE_LARGE, _LARGE_WINDOW_TOKENS = 0.6, 0.35, 100_000
 # Files are in work if these rounds read or changed them. Their newest texts stay if they fit into this share.
 _MAX_ROUNDS_IN_WORK = 6
 _IN_WORK_SHARE = 0.3
@@ -92,7 +94,8 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     in_work = _views_in_work(turn, int(size * _IN_WORK_SHARE))
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     calls = {call.id: call for m in turn.view if isinstance(m, AssistantMessage) for call in m.calls}
-    goal = used - shares[reached - 1] * size * _KEPT_SHARE
+    kept_share = _KEPT_SHARE if size < _LARGE_WINDOW_TOKENS else _KEPT_SHARE_LARGE
+    goal = used - shares[reached - 1] * size * kept_share
     chosen: list[ToolMessage] = []
     freed = 0
     for message in found:
