@@ -14,7 +14,7 @@ from agent_cli.kernel.engine.sampling import request_of
 from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.engine.types import ModelHandle, TurnOptions
 from agent_cli.kernel.events import Event, UsageAdded, Warned
-from agent_cli.kernel.messages import Message, UserMessage, close_open_calls
+from agent_cli.kernel.messages import Message, UserMessage, close_open_calls, have_media
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.window import Window
 from agent_cli.models.base import ModelError, Request, Restarted, TextChunk, TextCollector
@@ -70,7 +70,8 @@ def ask_side_question(
     """
     messages = close_open_calls(window.view(history, handle.label), "This has not finished yet.")
     asked = UserMessage(prompt("side_question").format(question=question))
-    request = request_of(handle.options(options), window, [*messages, asked], "none")
+    shown = [*messages, asked]
+    request = request_of(handle.options(options), window, shown, "none", have_media(shown))
     answer = TextCollector()
     try:
         for chunk in handle.client.stream(request, cancel):

@@ -36,7 +36,6 @@ from agent_cli.kernel.messages import (
     ToolCall,
     count_characters,
     drop_unsupported,
-    have_media,
 )
 from agent_cli.kernel.modes import thinking_budget
 from agent_cli.kernel.results import Failure, Usage
@@ -189,7 +188,7 @@ def _depth_within(value: Any, limit: int) -> bool:
 def build_request(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Request:
     """Return the request for the next round; always the previous one plus a suffix."""
     window = turn.deps.state.window
-    request = _fit_to_window(turn, request_of(turn.options, window, turn.view, tool_choice))
+    request = _fit_to_window(turn, request_of(turn.options, window, turn.view, tool_choice, turn.has_media))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
@@ -215,12 +214,14 @@ def _fit_to_window(turn: Turn, request: Request) -> Request:
     return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
-def request_of(options: TurnOptions, window: Window, shown: Sequence[Message], tool_choice: ToolChoice) -> Request:
+def request_of(
+    options: TurnOptions, window: Window, shown: Sequence[Message], tool_choice: ToolChoice, has_media: bool
+) -> Request:
     """Return a request with these messages, and the options of every request of the conversation.
 
     Media that the model or its provider does not accept are replaced by text, and tools that it refused left out.
     """
-    if have_media(shown):
+    if has_media:
         limits = media_limits.media_limits(options.provider, options.model)
         shown = media_limits.fit_media(drop_unsupported(shown, options.input_modalities), limits)
     return Request(

@@ -44,6 +44,7 @@ from agent_cli.kernel.messages import (
     call_ids,
     close_open_calls,
     count_characters,
+    have_media,
     pending_calls,
     was_cut,
 )
@@ -292,10 +293,11 @@ class Turn:
         self.reducer: Reducer | None = None  # the steps for a request that is refused for another reason
 
     def refresh_view(self) -> None:
-        """Recompute the view of the history, and its size in characters."""
+        """Recompute the view of the history, its size in characters, and whether there are media in it."""
         self.deps.state.window.model = self.options.label
         self.view = self.deps.state.window.view(self.history)
         self.characters = sum(map(count_characters, self.view))
+        self.has_media = have_media(self.view)
         self.hidden = self.deps.state.window.hidden_answers(self.history)
 
     def news(self) -> list[str]:
@@ -321,6 +323,7 @@ class Turn:
         self.history.append(message)
         self.view.append(shown)
         self.characters += count_characters(shown)
+        self.has_media = self.has_media or bool(shown.media)
         yield MessageAdded(message)
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:

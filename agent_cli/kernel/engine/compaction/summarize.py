@@ -21,6 +21,7 @@ from agent_cli.kernel.messages import (
     Message,
     ToolMessage,
     UserMessage,
+    have_media,
     is_user_message,
     user_text,
 )
@@ -66,7 +67,8 @@ def write_summary(
     try:
         if turn.deps.small is None and whole:
             options, messages = turn.options, [*shown, UserMessage(ask)]
-            request = request_of(options, turn.deps.state.window, messages, "none").replace(aside=True)
+            request = request_of(options, turn.deps.state.window, messages, "none", have_media(messages))
+            request = request.replace(aside=True)
             try:
                 return truncate_to_tokens((yield from _ask_model(turn, own, request)), max_tokens, _CUT_NOTE), True
             except ModelError as error:
