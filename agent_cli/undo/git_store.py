@@ -45,8 +45,9 @@ _CONFIG = """[core]
 \tauto = 0
 """
 _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
-# Always ignored: caches that programs write, even if no .gitignore lists them.
-_CACHES = "__pycache__/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
+# Folders that are always ignored: caches that programs write, even if no .gitignore lists them.
+CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+_CACHES = "".join(f"{name}/\n" for name in CACHES)
 # Ignored in folders that are not repositories.
 _JUNK = f"node_modules/\n.venv/\nvenv/\n.tox/\n.nox/\n{_CACHES}"
 GIT_SECONDS = 60.0

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.undo.git_store import StoreError, oid_of
+from agent_cli.undo.git_store import CACHES, StoreError, oid_of
 from agent_cli.undo.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOutRecords, existed_at, group_paths
 from agent_cli.undo.manifest import RecordedChange
 from agent_cli.undo.scanner import BEHIND_LINK, FileModes, Snapshot, lstat_file, stat_signature
@@ -277,7 +277,10 @@ _SCAN_SECONDS = 0.5
 
 
 def changed_ignored(store: Store, since: float) -> list[str]:
-    """Return ignored files, and folders (ending in a slash), that changed after a time, as absolute paths."""
+    """Return ignored files, and folders (ending in a slash), that changed after a time, but no caches.
+
+    The paths are absolute.
+    """
     found: list[str] = []
     until = time.monotonic() + _SCAN_SECONDS
     for base, scanner in store.scanners.items():
@@ -286,7 +289,7 @@ def changed_ignored(store: Store, since: float) -> list[str]:
             out = store.git.run(*words, tree=base, index=scanner.index)
         except StoreError:
             continue
-        paths = [os.path.join(base, name) for name in split_paths(out)]
+        paths = [os.path.join(base, name) for name in split_paths(out) if Path(name).name not in CACHES]
         found += [path for path in paths if _changed(path, since, until)]
     return found
 

@@ -59,7 +59,7 @@ def test_the_first_approval_says_once_what_the_sandbox_and_trust_mean(work: Path
         screen.wait("Done.")
         shown = " ".join(screen.text().split())
         assert shown.count("There is no sandbox here: commands that you allow can do what you can do.") == 1
-        assert shown.count("To trust a project means to use its own settings, hooks and commands.") == 1
+        assert shown.count("Trusting a project means using its own settings, hooks and commands.") == 1
         screen.leave()
 
 

@@ -91,6 +91,13 @@ def test_what_is_kept_is_listed_by_folder_with_the_reason(ignoring: Path) -> Non
     }  # fmt: skip
 
 
+def test_ignored_files_that_changed_are_noted_and_caches_are_not(ignoring: Path) -> None:
+    session = Session(ignoring)
+    session.run("echo x > a.txt; mkdir __pycache__ .mypy_cache; touch __pycache__/a; seq 3 | xargs -I{} touch data/{}")
+    _, notes = session.undo()
+    assert [note for note in notes if "ignored" in note] == ["ignored by git, changed since, and not restored: data/"]
+
+
 def test_exclude_files_outside_of_the_work_tree(ignoring: Path) -> None:
     """They are read when a session begins, and again by the command that undoes it."""
     home = ignoring.parent / "home"

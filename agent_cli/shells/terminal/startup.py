@@ -156,7 +156,7 @@ def first_approval_hint(*, sandboxed: bool, trusts: bool) -> str:
         if sandboxed
         else "There is no sandbox here: commands that you allow can do what you can do."
     )
-    trust = " To trust a project means to use its own settings, hooks and commands."
+    trust = " Trusting a project means using its own settings, hooks and commands."
     return f"  {where}{trust if trusts else ''}"
 
 
