@@ -95,7 +95,8 @@ def test_ignored_files_that_changed_are_noted_and_caches_are_not(ignoring: Path)
     session = Session(ignoring)
     session.run("echo x > a.txt; mkdir __pycache__ .mypy_cache; touch __pycache__/a; seq 3 | xargs -I{} touch data/{}")
     _, notes = session.undo()
-    assert [note for note in notes if "ignored" in note] == ["ignored by git, changed since, and not restored: data/"]
+    noted = " ".join(notes)
+    assert "ignored by git, changed since, and not restored: " in noted and "data/" in noted and "_cache" not in noted
 
 
 def test_exclude_files_outside_of_the_work_tree(ignoring: Path) -> None:
