@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import compress
+from zlib import compress, decompress, error
 
 from agent_cli.policy.git_inspection import git_folders, inspect_repository
 from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
@@ -203,10 +203,12 @@ class Git:
         """Return the content of an object. Raises StoreError."""
         return self.run("cat-file", "blob", oid)
 
-    def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
+    def blobs(self, oids: Collection[str]) -> dict[str, bytes]:
         """Return the contents of the objects that exist. Raises StoreError."""
-        out = self.run("cat-file", "--batch", feed="\n".join([*oids, ""]).encode())
-        found, at = {}, 0
+        found = {oid: data for oid in oids if (data := self._loose_blob(oid)) is not None}
+        rest = [oid for oid in oids if oid not in found]
+        out = self.run("cat-file", "--batch", feed="\n".join([*rest, ""]).encode()) if rest else b""
+        at = 0
         while at < len(out):
             end = out.index(b"\n", at)
             head = out[at:end].split()
@@ -216,6 +218,14 @@ class Git:
                 found[head[0].decode()] = out[at : at + size]
                 at += size + 1
         return found
+
+    def _loose_blob(self, oid: str) -> bytes | None:
+        """Read one of our own objects that is in no pack, without starting git; None for any other."""
+        try:
+            head, _, data = decompress(self._loose(oid).read_bytes()).partition(b"\0")
+        except (OSError, error):
+            return None
+        return data if head == f"blob {len(data)}".encode("ascii") else None
 
     def have(self, oids: Iterable[str], *, local: bool = False) -> dict[str, int]:
         """Return the sizes of the objects that exist. Raises StoreError."""
@@ -227,11 +237,14 @@ class Git:
         rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
-    def differences(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
-        """Return the differing files of each pair of unequal trees. Raises StoreError."""
+    def differences(
+        self, pairs: Iterable[tuple[str, str]], *, folders: bool = False
+    ) -> dict[tuple[str, str], list[Row]]:
+        """Return the differing files of each pair of unequal trees; `folders`: these, too. Raises StoreError."""
         wanted = {pair for pair in pairs if pair[0] != pair[1]}
         feed = "".join(f"{old} {new}\n" for old, new in wanted).encode()
-        out = self.run("diff-tree", "--stdin", "-r", "-z", "--no-renames", feed=feed) if wanted else b""
+        words = ("diff-tree", "--stdin", "-r", *(["-t"] if folders else []), "-z", "--no-renames")
+        out = self.run(*words, feed=feed) if wanted else b""
         found: dict[tuple[str, str], list[Row]] = {}
         at = 0
         while at < len(out):

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from agent_cli.kernel.messages import Message, is_user_message, user_text
-from agent_cli.undo.git_store import StoreError, TooManyFilesError
+from agent_cli.undo.git_store import Row, StoreError, TooManyFilesError
 from agent_cli.undo.left_out import NESTED
 from agent_cli.undo.manifest import After, Before, RecordedTurn
 from agent_cli.undo.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
@@ -202,7 +202,8 @@ class Recorder:
         self._recorded_number = -1
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
-        self._changed: dict[str, list[tuple[Snapshot, Snapshot]]] = {}
+        # The differing files of the latest command, by folder.
+        self._changed: dict[str, dict[str, list[Row]]] = {}
         self._warned: set[str] = set()
         self._folders = True
         self._first = True
@@ -268,11 +269,10 @@ class Recorder:
             store = self.store
             with store.locked():
                 shots = store.shots(before.named, whole=whole)
-                store.pin(before.shots, shots)
+                differing = store.pin(before.shots, shots, whole=whole)
                 shots = tuple(_truncate_skipped(s) for s in shots)
                 if whole:
-                    old = {shot.base: shot for shot in before.shots}
-                    self._changed = {call: [(old[s.base], s) for s in shots if s.base in old and old[s.base] != s]}
+                    self._changed = {call: differing}
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
             return self._warn_skipped(shots)
         except (StoreError, OSError) as error:
@@ -280,10 +280,8 @@ class Recorder:
 
     def changed(self, call: str) -> list[Diff]:
         """Return the files that differ in the folders since before a command; of many only the names, to a limit."""
-        pairs = self._changed.pop(call, [])
+        rows = [(base, row) for base, found in self._changed.pop(call, {}).items() for row in found]
         try:
-            trees = self.store.git.differences((old.tree, new.tree) for old, new in pairs) if pairs else {}
-            rows = [(old.base, row) for old, new in pairs for row in trees.get((old.tree, new.tree), ())]
             oids = {oid for _, row in rows for oid in row[3:] if oid.strip("0")}
             texts = self.store.git.blobs(oids) if 0 < len(rows) <= _MAX_COUNTED else {}
         except StoreError:

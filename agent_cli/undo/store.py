@@ -21,7 +21,7 @@ from pathlib import Path
 from zlib import crc32
 
 from agent_cli.policy.git_inspection import git_folders
-from agent_cli.undo.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
+from agent_cli.undo.git_store import Git, Row, StoreError, find_snapshot_git, ignored_in, objects_of
 from agent_cli.undo.left_out import LeftOutRecords
 from agent_cli.undo.manifest import Manifest
 from agent_cli.undo.scanner import (
@@ -324,26 +324,31 @@ class Store:
         out = self.git.run("ls-files", "-z", "--others", *words, tree=scanner.base, index=index)
         return [os.path.join(scanner.base, name) for name in split_paths(out)]
 
-    def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot]) -> None:
-        """Copy the contents and trees that an undo needs to our own objects: the user's repository may drop them."""
+    def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot], *, whole: bool) -> dict[str, list[Row]]:
+        """Copy the contents and trees that an undo needs to our own objects: the user's repository may drop them.
+
+        Return the differing files by folder. whole: folders were scanned, not only named files, which are ours already.
+        """
         ends = {s.base: s for s in after}
+        pairs = [(start, ends.get(start.base, start)) for start in before] if whole else []
+        trees = self.git.differences(((start.tree, end.tree) for start, end in pairs), folders=True)
         needed: set[str] = set()
-        for start in before:
-            end = ends.get(start.base, start)
-            # Named files are ours already.
+        found: dict[str, list[Row]] = {}
+        for start, end in pairs:
+            rows = trees.get((start.tree, end.tree), [])
+            found[start.base] = [row for row in rows if _TREE not in row[1:3]]
             if start.base == "/" or (start.tree, start.perms) == (end.tree, end.perms):
                 continue
             needed |= {start.tree, end.tree}
-            out = self.git.run("diff-tree", "-r", "-t", "--no-renames", start.tree, end.tree)
-            for row in out.decode("ascii", "replace").splitlines():
-                _, mode, old, new, _ = row.split(maxsplit=4)
+            for _, _, mode, old, new in rows:
                 needed |= {old, new} if mode == _TREE else {old}
             if start.perms != end.perms:
                 # Files whose permissions changed are looked up in the whole tree.
-                rows = self.git.run("ls-tree", "-r", "-d", end.tree).decode("ascii", "replace").splitlines()
-                needed |= {row.split(maxsplit=3)[2] for row in rows}
+                listed = self.git.run("ls-tree", "-r", "-d", end.tree).decode("ascii", "replace").splitlines()
+                needed |= {row.split(maxsplit=3)[2] for row in listed}
         needed.discard(_NOTHING)
         self._copy_objects(needed)
+        return found
 
     def copy_all(self, shots: Iterable[Snapshot]) -> None:
         """Copy everything in these states to our own objects, as the repository is about to go. Raises StoreError."""
