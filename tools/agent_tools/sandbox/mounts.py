@@ -60,6 +60,10 @@ class Folders:
     def update(self, paths: Iterable[Path]) -> None:
         self._texts.update(f"{path}" for path in paths)
 
+    def has(self, path: Path) -> bool:
+        """Return True if a path is one of them."""
+        return f"{path}" in self._texts
+
     def __contains__(self, path: Path) -> bool:
         text = f"{path}"
         while text not in self._texts:
@@ -101,10 +105,11 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     covered, tops = Folders(plan), frozenset(plan)
     seen = Folders(profile.writable)
     # Other programs may remove these at any time.
-    for path in (path for mount in profile.temp if mount.target in tops for path in mount.shown):
-        if path not in tops and path not in seen:
-            add("optional", path)
-            seen.add(path)
+    for mount in profile.temp:
+        if mount.target in tops and mount.target not in seen:
+            shown_here = [path for path in mount.shown if path not in tops and not seen.has(path)]
+            plan.update((path, ("optional", path, path)) for path in shown_here)
+            seen.update(shown_here)
     kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
     for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
@@ -209,7 +214,7 @@ def directories_between(path: Path, writable: Iterable[Path]) -> list[Path]:
 
 def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
     """Sort mounts, outer before inner."""
-    return tuple(sorted(found, key=lambda mount: len(mount[1].parts)))
+    return tuple(sorted(found, key=lambda mount: f"{mount[1]}".count("/")))
 
 
 _BIND_OPTIONS = {"bind": "--bind", "optional": "--ro-bind-try"}

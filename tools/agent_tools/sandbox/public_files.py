@@ -6,9 +6,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from time import monotonic
 
 from agent_tools.lazy import lazy_pattern
 
@@ -23,6 +25,8 @@ RESERVED = lazy_pattern(
 _MAX_SHOWN = 200
 _MAX_LOOKED_AT = 5_000
 _SETTLED_NS = 2_000_000_000
+# For so long, a file may not be seen that has been there for a while and becomes readable.
+_KNOWN_SECONDS = 5.0
 Identity = tuple[int, int]
 
 
@@ -33,21 +37,52 @@ class PublicFiles:
         self._folder = folder
         # Folders in it that were examined, and what was found, by their identity and times.
         self._examined: dict[tuple[int, ...], bool] = {}
+        # The times of entries that have been there for a while, by name and inode: None for one that is not shown. A
+        # folder can have thousands, which are not all looked at for each command.
+        self._known: dict[tuple[str, int], int | None] = {}
+        self._until = 0.0
 
     def of_others(self, own: Container[str]) -> dict[str, Identity]:
         """Return the identities of the latest entries by name, without those in `own`."""
         found: list[tuple[str, Identity]] = []
-        for name, state in entries_of(self._folder):
-            if state.st_mode & stat.S_IROTH and name not in own and self._is_public(name, state):
+        for name, state in self._readable():
+            if name not in own and self._is_public(name, state):
                 found.append((name, identity(state)))
                 if len(found) == _MAX_SHOWN:
                     break
         return dict(sorted(found))
 
+    def _readable(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the entries that others may read, the latest first."""
+        if monotonic() >= self._until:
+            self._known, self._until = {}, monotonic() + _KNOWN_SECONDS
+        before, settled = self._known, time.time_ns() - _SETTLED_NS
+        known: dict[tuple[str, int], int | None] = {}
+        found: list[tuple[int, str]] = []
+        for entry in _listed(self._folder):
+            key = entry.name, entry.inode()
+            if key in before:
+                changed = known[key] = before[key]
+            else:
+                try:
+                    state = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                changed = state.st_mtime_ns if _is_readable(state) and not RESERVED.match(entry.name) else None
+                # A newer one may be changed soon, as by `chmod` after `mktemp`.
+                if state.st_ctime_ns < settled:
+                    known[key] = changed
+            if changed is not None:
+                found.append((-changed, entry.name))
+        self._known = known
+        for _, name in sorted(found):
+            with suppress(OSError):
+                state = os.lstat(f"{self._folder}/{name}")
+                if _is_readable(state):
+                    yield name, state
+
     def _is_public(self, name: str, state: os.stat_result) -> bool:
         """Return True if an entry that others may read is not the place of a program's sockets."""
-        if RESERVED.match(name):
-            return False
         if stat.S_ISREG(state.st_mode):
             return True
         if not state.st_mode & stat.S_IXOTH:
@@ -66,24 +101,33 @@ class PublicFiles:
 
 
 def entries_of(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """Return the files and folders of this user, and of root, in a directory, the latest first."""
-    found: list[tuple[int, str, os.stat_result]] = []
-    users = (os.geteuid(), 0)
+    """Return the files and folders of this user, and of root, in a directory."""
+    found: list[tuple[str, os.stat_result]] = []
+    for entry in _listed(folder):
+        with suppress(OSError):
+            state = entry.stat(follow_symlinks=False)
+            if _is_eligible(state):
+                found.append((entry.name, state))
+    return found
+
+
+def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(folder) as entries:
-        for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
-            try:
-                state = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if state.st_uid in users and stat.S_IFMT(state.st_mode) in (stat.S_IFREG, stat.S_IFDIR):
-                found.append((-state.st_mtime_ns, entry.name, state))
-    return [(name, state) for _, name, state in sorted(found)]
+        yield from islice(entries, _MAX_LOOKED_AT)
+
+
+def _is_eligible(state: os.stat_result) -> bool:
+    return state.st_uid in (os.geteuid(), 0) and stat.S_IFMT(state.st_mode) in (stat.S_IFREG, stat.S_IFDIR)
+
+
+def _is_readable(state: os.stat_result) -> bool:
+    return bool(state.st_mode & stat.S_IROTH) and _is_eligible(state)
 
 
 def _has_only_files(folder: Path) -> bool:
     """Return True if a folder can be read, and has no sockets, pipes or devices."""
     with suppress(OSError), os.scandir(folder) as entries:
-        for _, entry in zip(range(_MAX_LOOKED_AT), entries, strict=False):
+        for entry in islice(entries, _MAX_LOOKED_AT):
             if not (entry.is_symlink() or entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
                 return False
         return True

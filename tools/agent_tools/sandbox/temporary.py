@@ -102,12 +102,14 @@ class TemporaryPlace:
         """Return the path under which commands know a file of the session's folder."""
         return f"{self.target}{path[len(str(self.source)) :]}" if self.is_inside(path) else path
 
-    def name_in(self, text: str) -> None:
-        """Note the folders that the text of a call names."""
+    def name_in(self, text: str) -> bool:
+        """Note the folders that the text of a call names; return True if one was not named before."""
+        before = len(self._named)
         for name in _names(self.source):
             found = name not in self._entries and name not in self._named and name in text
             if found and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text):
                 self._named.add(name)
+        return len(self._named) > before
 
     def take(self, name: str) -> None:
         """Take an entry that a tool, or a command outside, just made or replaced."""
@@ -340,8 +342,8 @@ class TemporaryFiles:
         """Share what the text of a call names: a command, or the path of a file."""
         with self._lock:
             for place in self._places:
-                place.name_in(text)
-                place.share(at_rest=not self._running)
+                if place.name_in(text) or self._running:
+                    place.share(at_rest=not self._running)
 
     def follow(self, command: str) -> Callable[[], None]:
         """Return a function to call when a command that starts outside now has ended.
@@ -367,7 +369,8 @@ class TemporaryFiles:
         with self._lock:
             self._running += 1
             for place in self._places:
-                place.share(at_rest=False)
+                if self._running > 1:
+                    place.share(at_rest=False)
                 place.enter()
 
     def leave(self) -> None:
