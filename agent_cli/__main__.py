@@ -80,12 +80,19 @@ def _repeat_dropped_interrupts() -> None:
         if dropped.exc_type is not KeyboardInterrupt:
             show(dropped)
             return
-        import threading
+        import _thread
+        import time
 
-        main_thread = threading.main_thread().ident or 0
-        again = threading.Timer(0.01, signal.pthread_kill, (main_thread, signal.SIGINT))
-        again.daemon = True
-        again.start()
+        has_returned, main_thread = False, _thread.get_ident()
+
+        def repeat() -> None:
+            # Within this hook it would be dropped once more.
+            while not has_returned:
+                time.sleep(0.01)
+            signal.pthread_kill(main_thread, signal.SIGINT)
+
+        _thread.start_new_thread(repeat, ())
+        has_returned = True
 
     sys.unraisablehook = hook
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,11 @@ from hypothesis import settings
 
 from tests.support.forked_workers import fork_workers
 from tests.support.hypothesis_examples import examples
+
+# A shell has what it runs in the background ignore these, and the programs that tests start would inherit that.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 # How long an example takes says more about the machine than about the program.
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))

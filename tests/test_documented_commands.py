@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.fork_server import ROOT
+from tests.support.fork_server import ROOT, program_command
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.program import clean_env
 
@@ -154,18 +153,22 @@ def prepare(text: str, folder: Path, work: Path, env: dict[str, str]) -> None:
         assert done.returncode == 0, done.stderr.decode()
 
 
+def programs(folder: Path, env: dict[str, str]) -> Path:
+    """The folder with the programs of the pages."""
+    folder.mkdir()
+    agent = f'#!/bin/sh\nexec {shlex.join(program_command(env))} "$@"\n'
+    for name, text in (("agent", agent), ("agent-at-hand", agent), ("ollama", "#!/bin/sh\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
 BLOCKS = [fence for fence in fences() if any(reason(c) is None for c in commands(*fence[1:]))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "language", "text"), BLOCKS, ids=[f"{p}-{t.split()[0:3]}" for p, _, t in BLOCKS])
 def test_the_commands_of_a_page_run(page: str, language: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/agent").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m agent_cli "$@"\n')
-    (tmp_path / "bin/agent-at-hand").write_text((tmp_path / "bin/agent").read_text())
-    (tmp_path / "bin/ollama").write_text("#!/bin/sh\n")
-    for program in (tmp_path / "bin").iterdir():
-        program.chmod(0o755)
     with ModelServer([answer], repeat=True) as server:
         env = clean_env(
             tmp_path / "home", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url, AGENT_MODEL="openai/gpt-5.5",
@@ -174,7 +177,7 @@ def test_the_commands_of_a_page_run(page: str, language: str, text: str, tmp_pat
         )  # fmt: skip
         if "--report summary" in text:
             env["GITHUB_STEP_SUMMARY"] = str(tmp_path / "summary.md")
-        env["PATH"] = f"{tmp_path / 'bin'}:{env['PATH']}"
+        env["PATH"] = f"{programs(tmp_path / 'bin', env)}:{env['PATH']}"
         work = scratch(tmp_path, env)
         prepare(text, tmp_path, work, env)
         run = [command for command in commands(language, text) if reason(command) is None]

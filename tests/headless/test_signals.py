@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from agent_cli.shells.headless.input import compose_prompt, read_stdin
+from tests.support.hypothesis_examples import cases
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import clean_env
 from tests.support.scripts import call, script
@@ -84,8 +86,11 @@ def test_an_interrupt_while_the_program_starts_shows_no_traceback(work: Path) ->
 
 def test_an_interrupt_that_python_drops_is_delivered_again(work: Path) -> None:
     # In the callback of a weak reference, as the import system has them, Python prints KeyboardInterrupt and goes on.
+    # As on a busy machine, each start of a thread takes longer than the second delivery waits at least.
     code = """if True:
-        import os, signal, sys, time, weakref
+        import _thread, os, signal, sys, threading, time, weakref
+        start = _thread.start_new_thread
+        _thread.start_new_thread = threading._start_new_thread = lambda *words: (start(*words), time.sleep(0.1))[0]
         from agent_cli import __main__ as program
         class Gone: pass
         def dispatch(argv):
@@ -218,10 +223,20 @@ def test_closed_descriptors_do_not_break_the_run(work: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "Ok.\n"), (closing, done.stderr)
 
 
-@pytest.mark.parametrize("to", [">&-", "> /dev/full", "<&- >&-", ">&- 2>&-"])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+ANSWER, *OTHERS = "-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V", "--help"
+CLOSED = (">&-", "> /dev/full", "<&- >&-", ">&- 2>&-")
+
+
 @pytest.mark.parametrize(
-    "words", ["-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V", "--help"]
+    ("words", "unbuffered", "to"),
+    # An answer in every way, and each other output in two; with EXAMPLES=all, all of them in all.
+    cases(
+        list(product((ANSWER, *OTHERS), ("", "1"), CLOSED)),
+        [
+            *product((ANSWER,), ("", "1"), CLOSED),
+            *((words, *case) for words in OTHERS for case in (("", "> /dev/full"), ("1", ">&- 2>&-"))),
+        ],
+    ),
 )
 def test_output_that_cannot_be_written_is_one_sentence_and_no_crash(
     work: Path, words: str, to: str, unbuffered: str

@@ -54,13 +54,17 @@ def results(server: ModelServer, request: int = -1) -> list[str]:
     return [m["content"] for m in server.bodies[request]["messages"] if m["role"] == "tool"]
 
 
-@pytest.mark.parametrize("mistake", REPAIRED)
-def test_arguments_that_can_only_mean_one_thing_are_read(work: Path, mistake: str) -> None:
-    with ModelServer([Reply(calls=(Call("Bash", REPAIRED[mistake]),), split=5), Done]) as server:
+def test_arguments_that_can_only_mean_one_thing_are_read(work: Path) -> None:
+    """Each mistake is in an answer of its own, and its command writes a file of its own."""
+    made = [f"made{number}.txt" for number in range(len(REPAIRED))]
+    raw = [text.replace("made.txt", name) for text, name in zip(REPAIRED.values(), made, strict=True)]
+    replies = [Reply(calls=(Call("Bash", text, id=f"c{number}"),), split=5) for number, text in enumerate(raw)]
+    with ModelServer([*replies, Done]) as server:
         run(work, server)
-    assert (work / "made.txt").read_text() == "made\n", results(server)
-    sent = server.bodies[1]["messages"][-2]["tool_calls"]
-    assert len(sent) == 1 and COMMAND in json.loads(sent[0]["function"]["arguments"])["command"]
+    for number, (mistake, name) in enumerate(zip(REPAIRED, made, strict=True)):
+        assert (work / name).read_text() == "made\n", (mistake, results(server)[number])
+        sent = server.bodies[number + 1]["messages"][-2]["tool_calls"]
+        assert len(sent) == 1 and f"echo made > {name}" in json.loads(sent[0]["function"]["arguments"])["command"]
 
 
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-hello world\n+hello there\n*** End Patch"
@@ -84,13 +88,13 @@ def test_a_patch_that_breaks_off_is_not_applied(work: Path) -> None:
     assert (work / "a.txt").read_text() == "hello world\n" and "Send one JSON object" in results(server)[0]
 
 
-@pytest.mark.parametrize("mistake", UNCLEAR)
-def test_what_could_mean_something_else_is_an_error_with_its_place(work: Path, mistake: str) -> None:
-    raw, where = UNCLEAR[mistake]
-    with ModelServer([Reply(calls=(Call("Bash", raw),)), Done]) as server:
+def test_what_could_mean_something_else_is_an_error_with_its_place(work: Path) -> None:
+    replies = [Reply(calls=(Call("Bash", raw, id=f"c{n}"),)) for n, (raw, _) in enumerate(UNCLEAR.values())]
+    with ModelServer([*replies, Done]) as server:
         run(work, server)
-    (found,) = results(server)
-    assert not (work / "made.txt").exists() and where in found and "Send one JSON object" in found, found
+    assert not (work / "made.txt").exists()
+    for (mistake, (_, where)), found in zip(UNCLEAR.items(), results(server), strict=True):
+        assert where in found and "Send one JSON object" in found, (mistake, found)
 
 
 def test_what_was_repaired_is_reported_once_for_each_kind(work: Path) -> None:
@@ -139,40 +143,45 @@ def test_a_cut_answer_is_never_made_into_a_call(work: Path, tail: str) -> None:
     assert "Your answer was cut at 7 tokens" in results(server)[0] and "in parts" in results(server)[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["bash", "BASH", "functions.Bash", "functions.bash", "default_api.Bash", "tools.Bash", "Bash<|channel|>x",
-             "functions.Bash:0", "shell", "run_command", "execute_command", "run_shell_command", "run_terminal_cmd"]
+MEAN_BASH = (
+    "bash", "BASH", "functions.Bash", "functions.bash", "default_api.Bash", "tools.Bash", "Bash<|channel|>x",
+    "functions.Bash:0", "shell", "run_command", "execute_command", "run_shell_command", "run_terminal_cmd",
 )  # fmt: skip
-def test_names_that_mean_a_tool(work: Path, name: str) -> None:
-    with ModelServer([Reply(calls=(Call(name, {"cmd": COMMAND}),)), Done]) as server:
+
+
+def test_names_that_mean_a_tool(work: Path) -> None:
+    calls = [Call(name, {"cmd": f"echo made > made{n}.txt"}, id=f"c{n}") for n, name in enumerate(MEAN_BASH)]
+    with ModelServer([*(Reply(calls=(each,)) for each in calls), Done]) as server:
         run(work, server)
-    assert (work / "made.txt").exists() and "Bash was called" in results(server)[0]
-    assert server.bodies[1]["messages"][-2]["tool_calls"][0]["function"]["name"] == "Bash"
+    assert "Bash was called" in results(server)[0]
+    for number, name in enumerate(MEAN_BASH):
+        assert (work / f"made{number}.txt").exists(), (name, results(server)[number])
+        assert server.bodies[number + 1]["messages"][-2]["tool_calls"][0]["function"]["name"] == "Bash"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "expected"),
-    [
-        ("read_file", {"path": "a.txt"}, "hello"),
-        ("read_file", {"target_file": "lines.txt", "start_line": 2, "end_line": 2, "explanation": "x"}, "second"),
-        ("view", {"path": "lines.txt", "view_range": [2, 2]}, "second"),
-        ("str_replace_editor", {"command": "view", "path": "a.txt"}, "hello"),
-        ("list_files", {"path": ".", "recursive": True}, "lines.txt"),
-        ("list_directory", {"dir_path": "."}, "lines.txt"),
-        ("search_files", {"path": ".", "regex": "seco"}, "lines.txt"),
-        ("grep_search", {"query": "seco", "include_pattern": "*.txt"}, "lines.txt"),
-        ("glob", {"pattern": "*.txt"}, "lines.txt"),
-        ("find_files", {"pattern": "l*.txt"}, "lines.txt"),
-        ("shell", {"command": ["bash", "-lc", "echo $((40 + 2))"]}, "42"),
-        ("shell", {"command": ["echo", "a  b"]}, "a  b"),
-    ],
+READING = (
+    ("read_file", {"path": "a.txt"}, "hello"),
+    ("read_file", {"target_file": "lines.txt", "start_line": 2, "end_line": 2, "explanation": "x"}, "second"),
+    ("view", {"path": "lines.txt", "view_range": [3, 3]}, "third"),
+    ("str_replace_editor", {"command": "view", "path": "lines.txt", "view_range": [2, 3]}, "third"),
+    ("list_files", {"path": ".", "recursive": True}, "lines.txt"),
+    ("list_directory", {"dir_path": "."}, "lines.txt"),
+    ("search_files", {"path": ".", "regex": "seco"}, "lines.txt"),
+    ("grep_search", {"query": "seco", "include_pattern": "*.txt"}, "lines.txt"),
+    ("glob", {"pattern": "*.txt"}, "lines.txt"),
+    ("find_files", {"pattern": "l*.txt"}, "lines.txt"),
+    ("shell", {"command": ["bash", "-lc", "echo $((40 + 2))"]}, "42"),
+    ("shell", {"command": ["echo", "a  b"]}, "a  b"),
 )
-def test_tools_of_other_programs_that_read(work: Path, name: str, arguments: dict[str, Any], expected: str) -> None:
+
+
+def test_tools_of_other_programs_that_read(work: Path) -> None:
     (work / "lines.txt").write_text("first\nsecond\nthird\n")
-    with ModelServer([Reply(calls=(Call(name, arguments),)), Done]) as server:
+    calls = [Call(name, arguments, id=f"c{number}") for number, (name, arguments, _) in enumerate(READING)]
+    with ModelServer([*(Reply(calls=(each,)) for each in calls), Done]) as server:
         run(work, server)
-    (found,) = results(server)
-    assert expected in found and "first" not in found, found
+    for (name, arguments, expected), found in zip(READING, results(server), strict=True):
+        assert expected in found and "first" not in found, (name, arguments, found)
 
 
 @pytest.mark.parametrize(
@@ -200,21 +209,23 @@ def test_tools_of_other_programs_that_write(work: Path, name: str, arguments: di
     assert (work / "b.txt").read_text() == content, results(server)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "text"),
-    [
-        ("str_replace_editor", {"command": "insert", "path": "a.txt", "insert_line": 1}, "There is no tool named"),
-        ("Python", {"code": "1"}, "There is no tool named 'Python'"),
-        ("edit_file", {"target_file": "a.txt", "code_edit": "x"}, "Unknown argument 'code_edit'"),
-        ("Read", {"file_path": "a.txt", "encoding": "utf-8"}, "Unknown argument 'encoding'"),
-        ("mcp__evil__Bash", {"command": COMMAND}, "There is no tool named"),
-        ("evil.Bash", {"command": COMMAND}, "There is no tool named"),
-    ],
+OTHERWISE = (
+    ("str_replace_editor", {"command": "insert", "path": "a.txt", "insert_line": 1}, "There is no tool named"),
+    ("Python", {"code": "1"}, "There is no tool named 'Python'"),
+    ("edit_file", {"target_file": "a.txt", "code_edit": "x"}, "Unknown argument 'code_edit'"),
+    ("Read", {"file_path": "a.txt", "encoding": "utf-8"}, "Unknown argument 'encoding'"),
+    ("mcp__evil__Bash", {"command": COMMAND}, "There is no tool named"),
+    ("evil.Bash", {"command": COMMAND}, "There is no tool named"),
 )
-def test_what_has_another_meaning_stays_an_error(work: Path, name: str, arguments: dict[str, Any], text: str) -> None:
-    with ModelServer([Reply(calls=(Call(name, arguments),)), Done]) as server:
+
+
+def test_what_has_another_meaning_stays_an_error(work: Path) -> None:
+    calls = [Call(name, arguments, id=f"c{number}") for number, (name, arguments, _) in enumerate(OTHERWISE)]
+    with ModelServer([*(Reply(calls=(each,)) for each in calls), Done]) as server:
         run(work, server)
-    assert text in results(server)[0] and not (work / "made.txt").exists(), results(server)
+    assert not (work / "made.txt").exists()
+    for (name, _, text), found in zip(OTHERWISE, results(server), strict=True):
+        assert text in found, (name, found)
 
 
 def test_a_tool_that_is_not_on_offer_is_not_meant(work: Path) -> None:
@@ -284,10 +295,15 @@ def test_an_announcement_without_a_call_is_asked_about_once(work: Path, text: st
     assert lines[-1]["result"] == text
 
 
-@pytest.mark.parametrize("text", FINISHED)
-def test_a_finished_answer_is_not_asked_about(work: Path, text: str) -> None:
-    with ModelServer([Reply(text=text)]) as server:
-        assert run(work, server).stdout == f"{text}\n"
+def test_a_finished_answer_is_not_asked_about(work: Path) -> None:
+    said = '{"type": "user", "message": {"role": "user", "content": "go"}}\n' * len(FINISHED)
+    formats = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    with ModelServer([Reply(text=text) for text in FINISHED]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        done = agent(["-p", "--model", "openai/some-model", *formats], work, env, stdin=said)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["result"] for line in lines if line["type"] == "result"] == FINISHED
+    assert len(server.requests) == len(FINISHED)
 
 
 def test_nor_without_tools_in_plan_mode_or_for_words(work: Path) -> None:

@@ -89,30 +89,31 @@ def lines(done: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_an_answer_that_is_a_call_is_run_as_one(work: Path, shape: str) -> None:
-    with ModelServer([Reply(text=SHAPES[shape], split=3), Done]) as server:
+def test_an_answer_that_is_a_call_is_run_as_one(work: Path) -> None:
+    """Each shape is an answer, and its command writes a file."""
+    texts = [text.replace("made.txt", f"made{n}.txt") for n, text in enumerate(SHAPES.values())]
+    with ModelServer([*(Reply(text=text, split=3) for text in texts), Done]) as server:
         done = run(work, server, "--allowedTools", "Bash", "--output-format", "stream-json")
-    assert (work / "made.txt").read_text() == "made\n", done.stdout
-    # The next request has it as a call with its result, and nothing of it as text.
-    _, asked, result = server.bodies[1]["messages"][-3:]
-    assert [(c["function"]["name"], len(c["id"])) for c in asked["tool_calls"]] == [("Bash", 9)]
-    assert "made.txt" not in (asked["content"] or "") and "as text" not in result["content"]
+    for number, shape in enumerate(SHAPES):
+        assert (work / f"made{number}.txt").read_text() == "made\n", (shape, done.stdout)
+        # The next request has it as a call with its result, and nothing of it as text.
+        asked, result = server.bodies[number + 1]["messages"][-2:]
+        assert [(c["function"]["name"], len(c["id"])) for c in asked["tool_calls"]] == [("Bash", 9)], shape
+        assert f"made{number}.txt" not in (asked["content"] or "") and "as text" not in result["content"], shape
     notes = [x["content"] for x in lines(done) if x.get("subtype") == "informational"]
-    assert notes == ["The model wrote its calls as text; they were read from it."]
+    assert notes == ["The model wrote its calls as text; they were read from it."] * len(SHAPES)
     assert lines(done)[-1]["result"] == "All done."
 
 
-@pytest.mark.parametrize("shape", TEXTS)
-def test_an_answer_that_is_more_than_a_call_is_an_answer(work: Path, shape: str) -> None:
-    with ModelServer([Reply(text=TEXTS[shape], split=3)]) as server:
-        done = run(
-            work, server, "--allowedTools", "Bash", "--output-format", "stream-json", "--include-partial-messages"
-        )
+def test_an_answer_that_is_more_than_a_call_is_an_answer(work: Path) -> None:
+    said = '{"type": "user", "message": {"role": "user", "content": "go"}}\n' * len(TEXTS)
+    formats = ["--input-format", "stream-json", "--output-format", "stream-json", "--include-partial-messages"]
+    with ModelServer([Reply(text=text, split=3) for text in TEXTS.values()]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        done = agent(["-p", "--model", "openai/some-model", "--allowedTools", "Bash", *formats], work, env, stdin=said)
     assert not (work / "made.txt").exists()
-    assert lines(done)[-1]["result"] == TEXTS[shape]
-    pieces = text_pieces(lines(done))
-    assert "".join(pieces) == TEXTS[shape]
+    assert [line["result"] for line in lines(done) if line["type"] == "result"] == list(TEXTS.values())
+    assert "".join(text_pieces(lines(done))) == "".join(TEXTS.values())
 
 
 def test_what_is_held_back_is_not_shown_first(work: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.program import agent
-from tests.support.pty_screen import PATIENCE, Drawn
+from tests.support.pty_screen import GRAVE_REST, PATIENCE, Drawn
 from tests.support.scripts import bash, call, script
 from tests.support.whole_screens import View
 
@@ -328,7 +328,7 @@ def pressed_scene(play: Play, *keys: tuple[str, str]) -> Play:
         scene = play(room)
         screen = next(scene)
         for key, words in keys:
-            screen.rest()
+            screen.rest(GRAVE_REST)
             screen.type(key)
             screen.until(lambda words=words: words in screen.visible(), repr(words))  # type: ignore[misc]
         yield screen

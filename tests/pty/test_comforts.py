@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 from tests.support.model_server import ModelServer, Reply
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.repositories import git
 from tests.support.scripts import call, script
 
@@ -362,10 +362,10 @@ def test_escape_twice_goes_back_to_before_a_message_with_it_in_the_line(work: Pa
         screen.type("\r")
         screen.wait("What should go back?")
         screen.wait("Esc cancel")
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("1")
         screen.wait("Undo?")
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("y")
         screen.wait("The conversation continues from before")
         screen.until(lambda: screen.input_line() == "> change it, see @a.txt", "the message in the line")

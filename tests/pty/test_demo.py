@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 
 SLOW = "0.001"
 
@@ -85,7 +85,7 @@ def test_an_edit_that_does_not_repair_it_ends_in_words_of_its_own(folder: Path) 
         screen.type("e")
         # What was edited is asked about again.
         screen.wait("discount // 50")
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("y")
         text = ended(screen, folder)
     assert screen.child.returncode == 1

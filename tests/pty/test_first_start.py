@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.sandboxes import missing
 from tests.support.scripts import call, script
 
@@ -85,7 +85,7 @@ def test_a_task_typed_at_the_question_of_trust_is_kept(work: Path, task: str) ->
         screen.rest()
         screen.line(task)
         screen.wait(f"queued: {task}")
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("y")
         screen.wait("? Trust this folder? → yes")
         screen.until(lambda: screen.input_line() == f"> {task}", "the draft")
@@ -185,7 +185,7 @@ def test_what_is_typed_between_a_question_and_the_session_is_shown_in_the_line_o
     (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
     with Drawn([], work, ANTHROPIC_API_KEY="sk-ant-none") as screen:
         screen.wait("Trust this folder?")
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("y")
         screen.wait("? Trust this folder? → yes")
         screen.type("fix it")

@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.shells.terminal.startup import first_approval_hint
 from tests.support.program import agent
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.scripts import call, script
 
 READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
@@ -184,7 +184,7 @@ def test_ctrl_c_twice_leaves_a_running_turn_and_restores_the_terminal(work: Path
         screen.ready()
         screen.line("go")
         screen.wait(BAR)
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("y")
         screen.until(lambda: (work / "pid").exists() and (work / "pid").read_text().strip() != "")
         screen.type("\x03\x03")

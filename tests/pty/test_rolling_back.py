@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.program import agent
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 
@@ -57,7 +57,7 @@ def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) ->
         drawn.rest()
         drawn.type("n")
         drawn.wait("Roll back?")
-        drawn.rest()
+        drawn.rest(GRAVE_REST)
         drawn.type("y")
         drawn.wait("Reverted 1 file.")
         assert not (work / "left.txt").exists()

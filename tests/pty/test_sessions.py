@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from tests.support.program import agent
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 
@@ -146,7 +146,7 @@ def test_the_answer_is_copied_as_it_was_written_and_the_session_exported(work: P
         assert "<strong>first</strong>" in (work / "out.html").read_text()
         screen.line("/export out.html")
         screen.wait("exists already")
-        screen.rest()
+        screen.rest(GRAVE_REST)
         screen.type("n")
         screen.gone("❯ y  Yes")
         screen.line("/export")

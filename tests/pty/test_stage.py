@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.sandbox.bwrap import find_bwrap
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.repositories import git
 from tests.support.scripts import call, script
 
@@ -51,14 +51,14 @@ def test_a_turn_is_sent_back_applied_and_undone(project: Path) -> None:
         drawn.wait("Only the first.")
         drawn.wait("Apply 2 changes to your project?")
         assert (project / "a.txt").read_text() == LINES
-        drawn.rest()
+        drawn.rest(GRAVE_REST)
         drawn.type("y")
         drawn.wait("● Apply 2 files")
         drawn.until(lambda: (project / "made.txt").exists(), "the file")
         assert (project / "a.txt").read_text() == LINES.replace("line 2\n", "two\n")
         drawn.line("/undo")
         drawn.wait("Undo?")
-        drawn.rest()
+        drawn.rest(GRAVE_REST)
         drawn.type("y")
         drawn.wait("Reverted 2 files.")
         assert git(project, "status", "--short") == ""
@@ -73,7 +73,7 @@ def test_a_stage_is_begun_and_left_in_a_session(project: Path) -> None:
         drawn.wait("works in a copy, asks at the end")
         drawn.line("change it")
         drawn.wait("Apply 2 changes to your project?")
-        drawn.rest()
+        drawn.rest(GRAVE_REST)
         drawn.type("n")
         drawn.wait("iscarded: the files stay in")
         assert git(project, "status", "--short") == ""
@@ -96,7 +96,7 @@ def test_what_an_interrupted_turn_changed_is_applied_by_a_command(project: Path)
         drawn.wait("The copy has 2 changes: /stage apply or /stage discard first.")
         drawn.line("/stage apply")
         drawn.wait("Apply 2 changes?")
-        drawn.rest()
+        drawn.rest(GRAVE_REST)
         drawn.type("y")
         drawn.wait("Applied: a.txt, made.txt.")
         assert (project / "made.txt").exists()

@@ -15,7 +15,7 @@ from tests.support.fork_server import ROOT
 from tests.support.key_provider import KeyProvider
 from tests.support.model_replies import Call, Reply
 from tests.support.program import clean_env
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.pty_session import Terminal
 
 GOOD, WRONG = "sk-good-0123456789abcdef", "sk-wrong-fedcba9876543210"
@@ -58,12 +58,12 @@ def test_the_first_hour_on_a_small_screen(work: Path, provider: KeyProvider) -> 
         for command, wanted in (("/status", "openai/m-1"), ("/doctor", "settings"), ("/help", "basics")):
             screen.line(command)
             screen.wait(wanted)
-            screen.rest()
+            screen.rest(GRAVE_REST)
             shown = screen.text()
             if command != "/help":
                 checked = shown
                 screen.type("q" if command == "/doctor" else "")
-                screen.rest()
+                screen.rest(GRAVE_REST)
         assert "problem" not in checked and "your choice" not in checked and "sets nothing" not in checked
         assert len(screen.visible().splitlines()) <= 24 and "basics" in screen.visible()
         screen.type("q")

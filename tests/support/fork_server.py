@@ -115,8 +115,19 @@ def mcp_command() -> list[str]:
     """The command that starts `full_server.py`; its arguments may follow."""
     if _is_by_exec():
         return [sys.executable, str(Path(__file__).with_name("mcp") / "full_server.py")]
-    server = _server(_MCP_SERVER, os.environ.get("LANG"))
-    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("joined_fork.py")), str(server.path), _MCP_SERVER]
+    return _joined(_MCP_SERVER, os.environ.get("LANG"))
+
+
+def program_command(env: dict[str, str]) -> list[str]:
+    """The command that starts `agent` for a shell with this environment; its arguments may follow."""
+    if _is_by_exec():
+        return [sys.executable, "-m", "agent_cli"]
+    return _joined(_PROGRAM, env.get("LANG"))
+
+
+def _joined(module: str, language: str | None) -> list[str]:
+    server = _server(module, language)
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("joined_fork.py")), str(server.path), module]
 
 
 def _server(module: str, language: str | None) -> _Server:

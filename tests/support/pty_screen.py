@@ -18,11 +18,14 @@ import pyte
 from pyte.screens import Char
 from wcwidth import wcswidth
 
+from agent_cli.shells.terminal.app.key_guard import GRAVE_SECONDS, QUIET_SECONDS
 from tests.support.fork_server import start
 from tests.support.program import clean_env
 from tests.support.slow_line import SlowLine, Speed
 
 PATIENCE = 60.0
+# Seconds without a key after which one answers a question; and one of consequence, or whose answer is.
+REST, GRAVE_REST = QUIET_SECONDS + 0.1, GRAVE_SECONDS + 0.05
 # The marks of an update that belongs together (DEC 2026); the program may be killed between them.
 _FRAME_BEGINS, _FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
 _REST_OF_A_FRAME = 1.0
@@ -196,7 +199,7 @@ class Drawn:
         """A line and Enter."""
         self.type(text + "\r")
 
-    def rest(self, seconds: float = 1.05) -> None:
+    def rest(self, seconds: float = REST) -> None:
         """Let the time pass in which no key answers a question."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:

@@ -110,7 +110,7 @@ def vanishing(bench: Bench) -> Iterator[Bench]:
 def test_folders_removed_while_they_are_walked(vanishing: Bench, with_rg: bool, request: pytest.FixtureRequest) -> None:
     if not with_rg:
         request.getfixturevalue("without_rg")
-    for _ in range(40):
+    for _ in range(examples(45)):
         with within(60):
             assert "stays" in vanishing("Grep", pattern="needle", head_limit=0).text
             assert "No matches" in vanishing("Grep", pattern="nowhere").text

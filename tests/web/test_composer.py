@@ -157,6 +157,9 @@ def test_a_message_that_waits_is_taken_back_and_edited(browser: Browser, served:
     with reading(browser, served, session=session) as reader:
         page = reader.page
         field = page.get_by_label("Message", exact=True)
+        # Until its turn has begun, the first message waits as well.
+        expect(page.locator(".user-text")).to_have_text("Slowly")
+        expect(page.locator(".queued")).to_be_hidden()
         page.get_by_label("When the model gets it").select_option("queue")
         field.fill("And then this")
         field.press("Enter")

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.pty_session import plain
 from tests.support.slow_line import Speed
 
@@ -186,7 +186,7 @@ class Terminal(Front):
     def key(self, key: str) -> None:
         assert self.screen
         self.screen.type(key)
-        self.screen.rest()
+        self.screen.rest(GRAVE_REST)
 
     def undo(self, files: int) -> None:
         self.settled()
@@ -234,7 +234,7 @@ class Application(Terminal):
 
     def answer(self, verdict: str) -> None:
         assert self.screen
-        self.screen.rest()
+        self.screen.rest(GRAVE_REST)
         # Only now: the question that was there before may have been one that was just answered.
         bar, before = self.question(), self.above()
         if len(verdict) == 1:
@@ -261,7 +261,7 @@ class Application(Terminal):
             if not self._too_quick():
                 return
             # The key goes out of the line by itself.
-            self.screen.rest()
+            self.screen.rest(GRAVE_REST)
             bar, before = self.question(), self.above()
 
     def _too_quick(self) -> bool:
@@ -281,12 +281,12 @@ class Application(Terminal):
         assert self.screen
         ends = ("Esc cancel", "Esc no", "q close")
         self.until(lambda: flat(question) in flat(self.visible()) and any(e in self.visible() for e in ends), question)
-        self.screen.rest()
+        self.screen.rest(GRAVE_REST)
         listed = re.search(rf"(?im)^[❯ ] (\w)  {re.escape(option)}\b", self.visible())
         if self.visible().endswith("q close"):
             for keys in (f"/{option}", "\r", "\r"):
                 self.screen.type(keys)
-                self.screen.rest()
+                self.screen.rest(GRAVE_REST)
         elif listed:
             self._press(listed[1], self.question(), self.above())
         else:
@@ -354,7 +354,7 @@ class Lines(Terminal):
     def pick(self, question: str, option: str) -> None:
         self.asked(question)
         assert self.screen
-        self.screen.rest()  # what is typed as the question comes is no answer to it
+        self.screen.rest(GRAVE_REST)  # what is typed as the question comes is no answer to it
         self._type(option)
 
     def idle(self) -> bool:

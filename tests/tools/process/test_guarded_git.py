@@ -79,7 +79,10 @@ def uses_of_gitpython(source: ast.AST) -> list[str]:
 
 
 def _last_name(node: ast.AST) -> str:
-    return ast.unparse(node).rpartition(".")[2]
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return str(name)
+    return ""
 
 
 def _text(node: ast.AST) -> str:
@@ -92,7 +95,8 @@ def _is_git(word: ast.AST, names: set[str]) -> bool:
 
 def test_nothing_else_starts_git() -> None:
     own = "agent_tools.process.guarded_git"
-    found = {name: starts_of_git(tree(path)) for name, path in MODULES.items() if name != own}
+    files = {name: path for name, path in MODULES.items() if name != own and "git" in path.read_text("utf-8").lower()}
+    found = {name: starts_of_git(tree(path)) for name, path in files.items()}
     assert {name: places for name, places in found.items() if places} == {}
     assert uses_of_gitpython(tree(MODULES["agent_cli.git.repository"])) == []
 

@@ -8,10 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.support.hypothesis_examples import cases
 from tests.support.sandboxes import SandboxTester
 
 PYTHON = sys.executable
@@ -67,7 +69,7 @@ COMMANDS = [
     "rsync -a --exclude .git . $TMPDIR/synced && ls -A $TMPDIR/synced",
     "zip -qr $TMPDIR/a.zip . -x '.git/*' && unzip -Z1 $TMPDIR/a.zip | sort",
     "make",
-    f"{PYTHON} -m pytest -q -p no:cacheprovider | sed 's/ in .*//'",
+    f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {PYTHON} -m pytest -q -p no:cacheprovider | sed 's/ in .*//'",
     "npm pack --dry-run 2>&1 | grep -v debug-0.log | sort",
     f"{PYTHON} -c 'import os; print(sorted(os.listdir()))'",
     f'{PYTHON} -c \'from shutil import *; copytree(".", "c", ignore=ignore_patterns(".git"))\' && ls -A c',
@@ -131,9 +133,28 @@ def state(root: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("repository", MAKE)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_does_the_same(bubblewrap: SandboxTester, tmp_path: Path, command: str, repository: str) -> None:
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One of each kind."""
+    folder = tmp_path_factory.mktemp("repositories")
+    (folder / "home").mkdir()
+    for name, lines in MAKE.items():
+        (folder / name).mkdir()
+        assert run(lines, folder / name, folder / "home", folder) == ("", 0)
+    return folder
+
+
+# Each command where much has changed, and in one of the other repositories in turn; with EXAMPLES=all, in all.
+ROWS = cases(
+    list(product(COMMANDS, MAKE)),
+    [(c, name) for n, c in enumerate(COMMANDS) for name in ("dirty", ("small", "empty")[n % 2])],
+)
+
+
+@pytest.mark.parametrize(("command", "repository"), ROWS)
+def test_a_command_does_the_same(
+    bubblewrap: SandboxTester, repositories: Path, tmp_path: Path, command: str, repository: str
+) -> None:
     program = next((word for word in command.split() if word in PROGRAMS), "")
     if program and shutil.which(program) is None:
         pytest.skip(f"NOT TESTED: there is no {program} here")
@@ -142,9 +163,8 @@ def test_a_command_does_the_same(bubblewrap: SandboxTester, tmp_path: Path, comm
     results = []
     for inside in (False, True):
         shutil.rmtree(bubblewrap.root)
-        bubblewrap.root.mkdir()
-        made = run(MAKE[repository], bubblewrap.root, bubblewrap.home, temp)
-        assert made == ("", 0)
+        shutil.copytree(repositories / repository, bubblewrap.root, symlinks=True)
+        run("git update-index -q --refresh", bubblewrap.root, bubblewrap.home, temp)
         out, code = run_inside(command, bubblewrap) if inside else run(command, bubblewrap.root, bubblewrap.home, temp)
         results.append((out.replace(str(temp), "/tmp"), code, state(bubblewrap.root)))
     outside, within = results

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from agent_cli.kernel.decisions import Level
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.sandbox.conditions import SandboxLimits
+from tests.support.hypothesis_examples import cases
 from tests.support.repositories import git
 from tests.support.sandboxes import SandboxedBench
 
@@ -19,15 +21,13 @@ CONFIG = "[user]\nname = n\nemail = n@example.org\n"
 LOUD = ("Permission denied", "EACCES", "unsupported file type")
 
 
-@pytest.fixture(params=["namespaces of the session", "namespaces of a command"])
-def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SandboxedBench]:
-    """A repository with two branches, in which sec/k differs; git has it, but not .env and notes.txt."""
-    found = SandboxedBench(tmp_path, SandboxLimits())
-    (found.home / ".gitconfig").write_text(CONFIG)
-    session = found.sandbox.session
-    assert session is not None
-    session.views = session.views and request.param == "namespaces of the session"
-    root = found.root
+OF_SESSION, OF_COMMAND = "namespaces of the session", "namespaces of a command"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two branches, in which sec/k differs; git has it, but not .env and notes.txt."""
+    root = tmp_path_factory.mktemp("repository")
     git(root, "init", "-q")
     (root / "sec").mkdir()
     (root / "sec/k").write_text("TRACKED SECRET\n")
@@ -43,8 +43,31 @@ def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SandboxedB
     git(root, "checkout", "-q", "main")
     (root / ".env").write_text("PASSWORD=hunter2\n")
     (root / "notes.txt").write_text("notes\n")
+    return root
+
+
+@pytest.fixture(params=[OF_SESSION, OF_COMMAND])
+def house(tmp_path: Path, repository: Path, request: pytest.FixtureRequest) -> Iterator[SandboxedBench]:
+    """A copy of the repository, with a sandbox whose namespaces last as long as the session or a command."""
+    found = SandboxedBench(tmp_path, SandboxLimits())
+    (found.home / ".gitconfig").write_text(CONFIG)
+    session = found.sandbox.session
+    assert session is not None
+    session.views = session.views and request.param == OF_SESSION
+    shutil.copytree(repository, found.root, dirs_exist_ok=True)
+    # The index knows other inodes.
+    git(found.root, "update-index", "-q", "--refresh")
     yield found
     found.bench.ctx.close()
+
+
+def in_houses(commands: Iterable[Any], names: str = "command") -> pytest.MarkDecorator:
+    """Each command in a session's namespaces, and every third in a command's, whose masks are the same; all there with
+    EXAMPLES=all."""
+    every = list(commands)
+    rows = [(OF_SESSION, row) for row in every] + [(OF_COMMAND, row) for row in cases(every, every[::3])]
+    values = [(house, *row) if isinstance(row, tuple) else (house, row) for house, row in rows]
+    return pytest.mark.parametrize(["house", *names.split(", ")], values, indirect=["house"])
 
 
 def decided(policy: Policy, command: str) -> tuple[Level, str]:
@@ -61,8 +84,7 @@ def state(root: Path) -> tuple[str, ...]:
     return (*found, str(git(root, "stash", "list").count("\n")))
 
 
-@pytest.mark.parametrize(
-    "command",
+@in_houses(
     [
         "python3 -c \"print(open('.env').read())\"",
         "python3 -c \"import os; print(os.read(os.open('./.env', os.O_RDONLY), 99))\"",
@@ -180,7 +202,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize(("command", "sign"), SCRIPTS.items())
+@in_houses(SCRIPTS.items(), "command, sign")
 def test_git_inside_a_script_fails_whole_and_says_why(house: SandboxedBench, command: str, sign: str) -> None:
     house.govern(deny=["Read(sec/**)"])
     (house.root / "c.txt").write_text("changed\n")
@@ -203,7 +225,7 @@ GIT_ASKED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("command", GIT_ASKED)
+@in_houses(GIT_ASKED)
 def test_git_asks_before_it_touches_what_is_kept_and_then_does_all_of_it(house: SandboxedBench, command: str) -> None:
     if "other" not in command and " rm " not in command:
         (house.root / "sec/k").write_text("CHANGED\n")
@@ -222,8 +244,7 @@ def test_git_asks_before_it_touches_what_is_kept_and_then_does_all_of_it(house: 
     assert state(house.root) == state(copy)
 
 
-@pytest.mark.parametrize(
-    "command",
+@in_houses(
     ["git add a.txt", "git commit -m x --allow-empty", "git checkout -b new", "git branch x", "git tag v1",
      "git add -u src", "git stash list", "git reset -q", "git rm --cached a.txt", "git mv a.txt b.txt",
      "git checkout main"],

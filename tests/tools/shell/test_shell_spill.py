@@ -17,6 +17,7 @@ from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.shell import output_file
 from tests.support.fork_server import ROOT
+from tests.support.hypothesis_examples import cases
 from tests.support.tool_bench import TOOLS, Bench
 
 
@@ -141,7 +142,7 @@ print(bench.ctx.workspace.scratch.folder)
         (40_000_000, "y"),
         (40_000_000, "\\n"),
         pytest.param(200_000_000, "y", marks=pytest.mark.slow),
-        pytest.param(1_000_000_000, "\\n", marks=pytest.mark.slow),
+        *cases([pytest.param(1_000_000_000, "\\n", marks=pytest.mark.slow)], []),
     ],
 )
 def test_a_flood_grows_neither_the_process_nor_the_disk(bench: Bench, size: int, character: str) -> None:
