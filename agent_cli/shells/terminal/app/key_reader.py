@@ -85,7 +85,7 @@ class KeyReader(Vt100Input):
 
     def __init__(self, terminal: TextIO, clock: Callable[[], float]) -> None:
         super().__init__(terminal)
-        self._clock = clock
+        self._terminal, self._clock = terminal, clock
         self.answers = AnswerFilter()
         self.marks_pastes = self.at_once = False
         self.alone = True
@@ -99,6 +99,15 @@ class KeyReader(Vt100Input):
         self._read_at = self._silence = 0.0
         # The line was begun by hand: few keys came at once, and no Enter or paste since.
         self._by_hand = False
+
+    def for_view(self) -> KeyReader:
+        """Return a reader of the same terminal for a view, so that no key of it ends a burst of this one.
+
+        The application of this reader may still have a timer for its last burst, which would take an Esc from the view.
+        """
+        view = KeyReader(self._terminal, self._clock)
+        view.answers, view.marks_pastes = self.answers, self.marks_pastes
+        return view
 
     def ask_paste(self) -> str:
         """Return what asks the terminal whether it marks pastes, at the start of an empty row.
