@@ -31,7 +31,7 @@ def test_a_key_shows_each_step_with_what_checked_it(work: Path) -> None:
         screen.type("a draft")
         screen.type("\x18\x12")
         screen.wait("[x] 1. write m")
-        screen.wait(f"check: {CHECK}: exit 0, after m.py")
+        screen.wait(f"check: {CHECK}: exit 0")
         screen.wait("(Write m.py (1 line)); n.py was")
         screen.wait("not checked: no test, build or linter ran after the last change")
         screen.type("q")

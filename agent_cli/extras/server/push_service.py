@@ -106,7 +106,7 @@ class PushStore:
             with changing(self._path):
                 yield
         except OSError as error:
-            raise UsageError(f"The push subscriptions cannot be written: {error.strerror or error}.") from None
+            raise UsageError(f"{self._path} cannot be written: {error.strerror or error}.") from None
 
     def _write(self, state: PushState) -> None:
         write_atomic(self._path, json.dumps(to_json(state), indent=1).encode("ascii"))
