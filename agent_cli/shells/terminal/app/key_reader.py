@@ -47,6 +47,8 @@ _PASTE_ANSWER = re.compile(r"(?:\x1b?\[)?\?2004;(\d)\$y")
 _PARTIAL_ANSWER = re.compile(r"\x1b(?:\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?|\[\?[\d;$]*)$")
 _ASK_PASTE = "\x1b[?2004$p"
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
+# How tmux 3.5 passes on the line ends and tabs of a paste, where it uses CSI u.
+_PASTED_KEY = re.compile(r"\x1b\[(9|10|13)(?:;1)?u")
 _PARTIAL_KEY = re.compile(r"\x1b(?:\[[\d;:]*)?$")
 _READ_BYTES = 4096
 
@@ -176,7 +178,7 @@ class KeyReader(Vt100Input):
             else:
                 self._paste, ends, data = (self._paste + data).partition(_PASTE_ENDS)
                 if ends:
-                    keys.append(KeyPress(Keys.BracketedPaste, self._paste))
+                    keys.append(KeyPress(Keys.BracketedPaste, _PASTED_KEY.sub(lambda m: chr(int(m[1])), self._paste)))
                     self._paste = None
         return keys
 
