@@ -212,3 +212,11 @@ def test_without_a_sandbox_a_stage_is_refused(tmp_path: Path, monkeypatch: pytes
     assert "needs bubblewrap" in stage_run.why_not_staged(here)
     monkeypatch.undo()
     assert "home folder" in stage_run.why_not_staged(here.replace(home=tmp_path, env=dict(GIT)))
+
+
+def test_a_background_command_ends_before_the_question_and_not_after_it(project: Project) -> None:
+    steps = "for n in $(seq 3000); do echo $n >> log.txt; sleep 0.02; done"
+    begin = {"name": "Bash", "arguments": {"command": steps, "run_in_background": True}}
+    project.stage({"text": "", "calls": [begin, bash(f"{TWO_LINES}; sleep 0.3")]}, DONE, {"text": "Changed after."})
+    project.run("approve")
+    assert "two\n" in project.text and (project.root / "log.txt").read_text().startswith("1\n")
