@@ -139,7 +139,7 @@ BUDGETS = {
     "agent_cli": 1750, "agent_tools": 4250, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2650, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
-    "agent_tools.web": 850, "cli": 8300, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
+    "agent_tools.web": 850, "cli": 8320, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 1300, "extras.reports": 1250,
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 6760, "kernel.session": 6930, "knowledge": 1950,

@@ -11,6 +11,7 @@ from agent_cli import RunEnvironment, UsageError, find_environment, read_setting
 from agent_cli.cli.run_flags import to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice
+from agent_cli.kernel.runtime import session_log
 from agent_cli.kernel.runtime.checkpoints import stage_recorder
 from agent_cli.stage.copy import StageCopy
 from agent_cli.stage.run import StageEnd, new_stage, open_stage, run_program
@@ -20,15 +21,16 @@ _PROGRAM = (sys.executable, "-P", "-m", "agent_cli")
 
 
 def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
-    """Run in a new stage; return the exit code. Raises UsageError.
+    """Run in a new stage; return the exit code. Raises UsageError, and StagedSessionError for a session in a stage.
 
     go_on: runs outside the stage if the user leaves it.
     """
     for name, value in (("--worktree", options.worktree), ("--patch", options.patch), ("--add-dir", options.add_dir)):
         if value:
             raise UsageError(f"--stage works in a copy of this project alone: leave out {name}.")
-    run_env = find_environment(os.environ)
-    layers = read_settings(session_config(options), run_env)
+    run_env, config = find_environment(os.environ), session_config(options)
+    session_log.require_stage(config, run_env)  # it has a copy already: the turns work in that one
+    layers = read_settings(config, run_env)
     copy, notes = new_stage(run_env, layers.trust.git_use)
     for line in [*([] if options.print else [_BEGUN]), *notes]:
         print_notice(line)
@@ -42,7 +44,10 @@ def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
 
 def run_in_stage(folder: os.PathLike[str], argv: Sequence[str]) -> int:
     """Run a command line in the stage of a session; return the exit code. Raises UsageError."""
-    return _run(open_stage(Path(folder)), argv, find_environment(os.environ)).code
+    copy, notes = open_stage(Path(folder))
+    for line in notes:
+        print_notice(line)
+    return _run(copy, argv, find_environment(os.environ)).code
 
 
 def _run(copy: StageCopy, argv: Sequence[str], run_env: RunEnvironment) -> StageEnd:

@@ -245,6 +245,8 @@ def _make(worktree: Worktree) -> None:
         run_git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" Uncommitted changes ({counted(len(changed), 'file')}) are not copied." if changed else ""
+    if (path / ".gitmodules").is_file():
+        left += " Its submodules are empty: git submodule update --init --recursive"
     worktree.message = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_filter_warning(worktree)}"
     )

@@ -91,13 +91,42 @@ class StageCopy:
 
     @property
     def base(self) -> dict[str, Known]:
+        if self.damage:
+            raise StageError(f"the state of the copy {self.folder} cannot be read: {self.damage}")
+        assert self._base is not None
+        return self._base
+
+    @property
+    def damage(self) -> str:
+        """Why what is known cannot be read; "" if it can."""
         if self._base is None:
             try:
                 plain = json.loads(read_regular(self.folder / "base.json", _MAX_STATE_BYTES))
                 self._base = {path: _known(row) for path, row in plain.items()}
-            except (OSError, ValueError, TypeError) as error:
-                raise StageError(f"the state of the copy {self.folder} cannot be read: {error}") from None
-        return self._base
+            except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+                return one_line(str(getattr(error, "strerror", None) or error))
+        return ""
+
+    def mend(self) -> str:
+        """Make what is known anew, from the project as it is; return what to tell the user. Raises OSError.
+
+        Whatever differs is a change of the copy, except what only the project has: that may be the user's.
+        """
+        why, self._base = self.damage, {}
+        now, ours = (_scan(root, self.facts.linked)[0] for root in (self.root, self.tree))
+        self.take(now.keys() - ours.keys())
+        every = sorted(now.keys() | ours.keys())
+        self.record(every)
+        for path in every:
+            if self.base[path].real is None:
+                real = look(self.root, path)
+                is_file = real is not None and real.kind == "file"
+                self.set_base(path, real, read_entry(self.root, path, MAX_KEPT_BYTES) if is_file else None)
+        self.save()
+        return (
+            f"What the copy of this session was made from cannot be read ({why}). It is compared with your project as "
+            "it is now, which may undo what you have changed since: read the diffs. What the turns deleted is back."
+        )
 
     def save(self, facts: StageFacts | None = None) -> None:
         """Store what is known. Raises OSError."""
@@ -148,9 +177,11 @@ class StageCopy:
         known = self.base.get(path, _NOTHING)
         if known.at < 0:
             return None
-        with open(self.folder / "base.pack", "rb") as pack:
+        with suppress(FileNotFoundError), open(self.folder / "base.pack", "rb") as pack:
             pack.seek(known.at)
-            return pack.read(known.size)
+            data = pack.read(known.size)
+            return data if len(data) == known.size else None
+        return None
 
     def changed(self) -> list[str]:
         """Return the paths that differ in the copy from what they were, folders before what is in them.

@@ -55,12 +55,14 @@ def new_stage(run_env: RunEnvironment, use: Use) -> tuple[StageCopy, list[str]]:
     return make_copy(folder / os.urandom(6).hex(), run_env.root, run_env.env, use, utc_stamp())
 
 
-def open_stage(folder: Path) -> StageCopy:
-    """Open the stage of a session. Raises UsageError."""
+def open_stage(folder: Path) -> tuple[StageCopy, list[str]]:
+    """Open the stage of a session; return the copy, and notes for the user. Raises UsageError."""
     try:
-        return read_copy(folder)
-    except StageError as error:
-        raise UsageError(f"The staged turn cannot go on: {error}.") from None
+        copy = read_copy(folder)
+        with copy.locked():
+            return copy, [copy.mend()] if copy.damage else []
+    except (StageError, OSError) as error:
+        raise UsageError(f"The staged turn cannot go on: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def run_program(copy: StageCopy, command: Sequence[str], run_env: RunEnvironment, watch: Watch) -> StageEnd:

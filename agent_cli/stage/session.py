@@ -13,6 +13,7 @@ from agent_tools.apply_changes import StagedTurn
 from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.shell.jobs import Jobs
 from agent_tools.text import shorten
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ class StagedSession(ChangeObserver):
     """Follows the turns of a session in a stage: the project's own changes come into the copy when a turn begins.
 
     state: what the tool needs.
+    attended: a user is present, so that background commands outlive the turn.
     """
 
     takes_all = True
 
-    def __init__(self, stage: Stage, policy: Callable[[], Policy]) -> None:
-        self._stage, self._policy = stage, policy
+    def __init__(self, stage: Stage, policy: Callable[[], Policy], *, attended: bool) -> None:
+        self._stage, self._policy, self._attended = stage, policy, attended
         self._text, self._at, self._model = "", 0, ""
         self._commands: list[tuple[str, str]] = []
         self._offered: Any = None
@@ -74,6 +76,10 @@ class StagedSession(ChangeObserver):
 
     def at_end(self, turn: Turn) -> ToolCall | None:
         """Return the call that ends a turn: that of ApplyChanges if the copy changed since it was last offered."""
+        if not self._attended and turn.deps.depth == 0:
+            # They end with the process, which would change the copy after the question.
+            for job in turn.deps.context.state(Jobs).all():
+                job.end()
         found = self.state.changes() if turn.deps.depth == 0 else self._offered
         if found == self._offered or not found["changes"]:
             return None

@@ -256,3 +256,11 @@ def test_outside_of_a_repository_and_without_a_commit(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert done.stderr.startswith("agent: --worktree")
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_says_that_submodules_are_empty(repo: Path) -> None:
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo), "module")
+    git(repo, "commit", "-qm", "module")
+    model = script(repo.parent / "s.toml", [{"text": "Done."}])
+    done = agent(["-p", "-w", "feat", "--model", model, "go"], repo)
+    assert "Its submodules are empty: git submodule update --init --recursive" in done.stderr

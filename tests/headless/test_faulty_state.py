@@ -100,3 +100,17 @@ def test_a_state_folder_that_is_none(work: Path, what: str) -> None:
     place = {"a file": work.parent / "file", "below a file": work.parent / "file/state", "a device": Path("/dev/null")}
     assert len(warnings(run(work, place[what]))) == 1
     assert (work.parent / "file").read_text() == ""
+
+
+def test_a_command_of_a_home_that_takes_nothing_says_what_it_cannot_write(work: Path) -> None:
+    (work / ".claude-plugin").mkdir()
+    (work / ".claude-plugin" / "marketplace.json").write_text('{"name": "m", "owner": {"name": "x"}, "plugins": []}')
+    # Nothing can be created below /proc.
+    env = {"HOME": "/proc", "AGENT_STATE_DIR": "/proc/state"}
+
+    def said(*words: str) -> str:
+        return agent(list(words), work, env).stderr
+
+    assert "There is no token named X; there are: none." in said("serve", "token", "revoke", "X")
+    assert "/proc/state/serve/tokens.json cannot be written: " in said("serve", "token", "add", "phone")
+    assert "/proc/.agent: " in said("plugin", "marketplace", "add", str(work))

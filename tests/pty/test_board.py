@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.cli.commands.board import guard_seconds
+from agent_cli.shells.terminal.app.key_guard import GRAVE_SECONDS
+from agent_cli.shells.terminal.dialogs.model import GUARD_SECONDS
 from tests.support.program import agent
 from tests.support.pty_screen import Drawn
 from tests.support.scripts import bash, call
@@ -82,6 +85,20 @@ def test_a_key_pressed_twice_approves_nothing_unread(work: Path) -> None:
             screen.until(lambda: "Board · Make it" in screen.visible())
             screen.rest(1.5)
             assert server.get(f"/v1/sessions/{session}")["state"] == "waiting"
+
+
+def test_a_key_counts_later_for_a_call_that_destroys_something(work: Path) -> None:
+    with served(work) as server:
+        ask = {"text": "I will.", "calls": [call("Bash", command="rm a.txt")]}
+        removes = server.begin("Remove it", write_script(work, ask))
+        writes = asking(server, "Make it", "one")
+        server.until(removes, "waiting")
+        seconds = [
+            guard_seconds(item)
+            for session in (removes, writes)
+            for item in server.get(f"/v1/sessions/{session}")["pending_items"]
+        ]
+        assert seconds == [GRAVE_SECONDS, GUARD_SECONDS] and GRAVE_SECONDS > GUARD_SECONDS
 
 
 def test_a_running_session_is_sent_a_message_and_stopped(work: Path) -> None:

@@ -167,6 +167,39 @@ def test_a_process_that_is_killed_loses_nothing(project: Project) -> None:
     assert (project.root / "made.txt").exists()
 
 
+def test_a_staged_session_goes_on_in_its_copy_also_with_stage(project: Project) -> None:
+    project.stage(WORK, {"error": {"kind": "refused", "message": "no", "retryable": False}}, code=None)
+    [copy] = project.stages()
+    model = script(project.root.parent / "more.toml", [DONE])
+    project.run("-p", "--stage", "-c", "--model", model, "--", "go on", code=3)
+    assert project.stages() == [copy] and git(project.root, "status", "--short") == ""
+    project.run("approve")
+    assert (project.root / "made.txt").exists() and not project.stages()
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"a.txt": [1]}', None])
+def test_a_copy_with_a_damaged_state_is_compared_with_the_project_as_it_is(
+    project: Project, damage: str | None
+) -> None:
+    (project.root / "old.txt").write_text("old\n")
+    work = f"{TWO_LINES}; echo made > made.txt; mkdir d; echo x > d/x; rm old.txt"
+    project.stage({"text": "", "calls": [bash(work)]}, DONE, {"text": "Look again."})
+    [copy] = project.stages()
+    (copy / "base.pack").unlink()
+    (copy / "base.json").unlink()
+    if damage is not None:
+        (copy / "base.json").write_text(damage)
+    (project.root / "mine.txt").write_text("mine\n")
+    done = project.run("approve", code=3)
+    assert "cannot be read" in done.stderr and "compared with your project as it is now" in done.stderr
+    [item] = project.pending()
+    assert sorted(file["path"] for file in item["preview"]["files"]) == ["a.txt", "d/x", "made.txt"]
+    project.run("approve")
+    assert "two\n" in project.text and (project.root / "d" / "x").read_text() == "x\n"
+    assert (project.root / "mine.txt").exists() and (project.root / "old.txt").exists()
+    assert not project.stages()
+
+
 @pytest.mark.parametrize("more", [["--worktree"], ["--patch", "p"], ["--add-dir", "/tmp"]])
 def test_options_that_conflict_with_a_copy(project: Project, more: list[str]) -> None:
     done = project.stage(DONE, code=2, more=[*more, "--trust"])
@@ -179,3 +212,11 @@ def test_without_a_sandbox_a_stage_is_refused(tmp_path: Path, monkeypatch: pytes
     assert "needs bubblewrap" in stage_run.why_not_staged(here)
     monkeypatch.undo()
     assert "home folder" in stage_run.why_not_staged(here.replace(home=tmp_path, env=dict(GIT)))
+
+
+def test_a_background_command_ends_before_the_question_and_not_after_it(project: Project) -> None:
+    steps = "for n in $(seq 3000); do echo $n >> log.txt; sleep 0.02; done"
+    begin = {"name": "Bash", "arguments": {"command": steps, "run_in_background": True}}
+    project.stage({"text": "", "calls": [begin, bash(f"{TWO_LINES}; sleep 0.3")]}, DONE, {"text": "Changed after."})
+    project.run("approve")
+    assert "two\n" in project.text and (project.root / "log.txt").read_text().startswith("1\n")

@@ -96,8 +96,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
 
     def run(self, args: ToolSearchArgs, ctx: ToolContext) -> Outcome:
         found = _matching(find_all(self._sources), args.query, max(1, min(args.max_results, 20)))
-        starting = [name for source in self._sources for name in source.starting()]
-        late = f"\nStill starting: {', '.join(starting)}." if starting else ""
+        late = f"\n{late}" if (late := _still_starting(self._sources)) else ""
         skills = {name: FoundTool(self, name, skill.description) for name, skill in ctx.extensions.skills.items()}
         if skills := _matching(skills, args.query, _DEFAULT_RESULTS):
             lines = "\n".join(
@@ -119,6 +118,12 @@ class ToolSearch(Tool[ToolSearchArgs]):
 def find_all(sources: Iterable[ToolSource]) -> dict[str, FoundTool]:
     """Return all tools by name."""
     return {name: each for source in sources for name, each in source.found().items()}
+
+
+def _still_starting(sources: Iterable[ToolSource]) -> str:
+    """Return a sentence about servers whose tools are not known yet; "" for none."""
+    names = [name for source in sources for name in source.starting()]
+    return f"Still starting: {', '.join(names)}." if names else ""
 
 
 def _matching(tools: Mapping[str, FoundTool], query: str, limit: int) -> dict[str, FoundTool]:
@@ -169,7 +174,8 @@ class UseTool(Tool[UseToolArgs]):
 
             near = difflib.get_close_matches(args.tool, tools, 3, 0.5)
             hint = f"Did you mean {', '.join(near)}?" if near else "Find it with ToolSearch."
-            raise ToolError(f"Unknown tool {args.tool!r}. {hint}")
+            late = f" {late} Call it again later." if (late := _still_starting(self._sources)) else ""
+            raise ToolError(f"Unknown tool {args.tool!r}. {hint}{late}")
         tool = tools[args.tool].tool
         return tool.resolve_target(tool.read(args.arguments), ctx)
 

@@ -35,12 +35,12 @@ from agent_tools.text import counted, escape_controls, one_line
 
 with lazy_imports():
     from agent_cli.shells.terminal import repl
-    from agent_cli.shells.terminal.app import view_screen
-    from agent_cli.shells.terminal.dialogs import view
+    from agent_cli.shells.terminal.app import key_guard, view_screen
+    from agent_cli.shells.terminal.dialogs import model, view
 
 app = typer.Typer(add_completion=False)
-# Seconds between looks at the server; and in which a key is not meant for a question that has just appeared.
-_LOOK_SECONDS, _GUARD_SECONDS = 1.0, 0.6
+# Seconds between looks at the server.
+_LOOK_SECONDS = 1.0
 _NAME = "terminal"
 # Messages to the thread besides actions.
 _LOOK, _END = True, False
@@ -241,7 +241,7 @@ class _Board:
         if not chosen.text and not chosen.opened:
             self.state.show_detail()
             self._drawn[item["binding"]] = now
-        if not chosen.text and now - self._drawn.get(item["binding"], now) < _GUARD_SECONDS:
+        if not chosen.text and now - self._drawn.get(item["binding"], now) < guard_seconds(item):
             return
         kinds = ("yes",) if chosen.key == "a" else ("ask", "no")
         choices = item["form"]["choices"]
@@ -267,6 +267,11 @@ class _Board:
 
     def _say(self, note: str) -> None:
         self._asked.put(lambda: note)
+
+
+def guard_seconds(item: dict[str, Any]) -> float:
+    """Return for how long a question has to be shown before a key is meant for it."""
+    return key_guard.GRAVE_SECONDS if item["form"]["grave"] else model.GUARD_SECONDS
 
 
 def _undecided(detail: dict[str, Any] | None) -> list[dict[str, Any]]:

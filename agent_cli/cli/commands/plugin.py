@@ -109,7 +109,9 @@ def _install(store: PluginStore, source: str, run_env: RunEnvironment, *, yes: b
 
 
 def _as_sentence(error: Exception) -> str:
-    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 

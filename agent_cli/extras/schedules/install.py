@@ -86,7 +86,7 @@ def install(waker: Waker, env: Mapping[str, str]) -> None:
         for path, text in waker.files.items():
             write_atomic(Path(path), text.encode(), 0o644)
     except OSError as error:
-        raise UsageError(f"The timer cannot be written: {error.strerror or error}.") from None
+        raise UsageError(f"The timer {path} cannot be written: {error.strerror or error}.") from None
     _check(env, "systemctl", "--user", "daemon-reload")
     _check(env, "systemctl", "--user", "enable", "--now", f"{UNIT}.timer")
 

@@ -96,13 +96,18 @@ class AccessTokenStore:
 
     def revoke(self, name: str) -> None:
         """Remove a token. Raises UsageError."""
+        self._without(name)  # said also where nothing can be written
         with self._changing():
-            tokens = self.all()
-            left = tuple(token for token in tokens if token.name != name)
-            if left == tokens:
-                known = ", ".join(token.name for token in tokens) or "none"
-                raise UsageError(f"There is no token named {name}; there are: {known}.")
-            self._write(left)
+            self._write(self._without(name))
+
+    def _without(self, name: str) -> tuple[AccessToken, ...]:
+        """Return the tokens but one. Raises UsageError if it is not there."""
+        tokens = self.all()
+        left = tuple(token for token in tokens if token.name != name)
+        if left == tokens:
+            known = ", ".join(token.name for token in tokens) or "none"
+            raise UsageError(f"There is no token named {name}; there are: {known}.")
+        return left
 
     def find(self, secret: str) -> AccessToken | None:
         """Return the token with this secret, in a time that does not depend on it; None if there is none.
@@ -128,7 +133,7 @@ class AccessTokenStore:
             with changing(self.path):
                 yield
         except OSError as error:
-            raise UsageError(f"The tokens cannot be written: {error.strerror or error}.") from None
+            raise UsageError(f"{self.path} cannot be written: {error.strerror or error}.") from None
 
     def _write(self, tokens: tuple[AccessToken, ...]) -> None:
         write_atomic(self.path, json.dumps(to_json(tokens), indent=1).encode("ascii"))

@@ -106,7 +106,7 @@ class PushStore:
             with changing(self._path):
                 yield
         except OSError as error:
-            raise UsageError(f"The push subscriptions cannot be written: {error.strerror or error}.") from None
+            raise UsageError(f"{self._path} cannot be written: {error.strerror or error}.") from None
 
     def _write(self, state: PushState) -> None:
         write_atomic(self._path, json.dumps(to_json(state), indent=1).encode("ascii"))
@@ -250,10 +250,11 @@ class PushService:
 
 
 def whole_text(item: Mapping[str, Any]) -> str:
-    """Return a call as a notification shows it whole; "" if it does not fit, or if something warns about it."""
+    """Return a call as a notification shows it whole; "" if it does not fit, or if something may be destroyed."""
     form = item["form"]
     files = [file for block in form["blocks"] for file in block.get("files", ())]
-    if item["kind"] != "approval" or form["warnings"] or any(file["what"] == "deleted" for file in files):
+    deletes = any(file["what"] == "deleted" for file in files)
+    if item["kind"] != "approval" or form["grave"] or form["warnings"] or deletes:
         return ""
     text = "\n".join(line.strip() for line in form_lines({**form, "facts": form["facts"][:1]}) if line.strip())
     return text if len(text) <= _SHOWN_CHARS and text.count("\n") < _SHOWN_LINES else ""

@@ -19,6 +19,7 @@ from agent_cli.kernel.runtime.approval_words import (
     call_facts,
     described,
     effect_lines,
+    is_grave,
     is_staged,
     lasting_approvals,
     runs_one_command,
@@ -48,7 +49,7 @@ def question_form(asked: ApprovalRequested | QuestionAsked, item: Mapping[str, A
         name = item.get("agent_name") or item["agent"]
         where = " in the background" if item.get("agent_name") else ""
         form["about"] = [*form["about"], f"For sub-agent {name}{where}{task}"]
-    return {"comment": "", "warnings": [], "facts": [], "edit": None} | form
+    return {"comment": "", "warnings": [], "facts": [], "edit": None, "grave": False} | form
 
 
 def _choice(label: str, decision: UserDecision, kind: str = "", **more: Any) -> dict[str, Any]:
@@ -76,6 +77,7 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
         "about": [about] if (about := described(asked)) else [],
         "blocks": list(_approval_blocks(asked, title, change)),
         "warnings": [*filter(None, (lookalikes,)), *map(escape_lookalikes, asked.warnings)],
+        "grave": is_grave(asked),
         "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in call_facts(asked))],
         "comment": _COMMENT,
         "edit": edit,

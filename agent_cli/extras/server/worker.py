@@ -447,11 +447,11 @@ def _run(task: ServerTask) -> int:
     if task.spec.stage:
         known = find_stage(stages_folder(project_store(run_env).folder), task.session_id)
         use = read_settings(task.spec.config, run_env).trust.git_use
-        return _run_in(open_stage(known) if known is not None else new_stage(run_env, use)[0], task, run_env)
+        return _run_in((open_stage(known) if known is not None else new_stage(run_env, use))[0], task, run_env)
     try:
         return TaskWorker(task, os.environ).run()
     except StagedSessionError as error:
-        return _run_in(open_stage(error.folder), task, run_env)
+        return _run_in(open_stage(error.folder)[0], task, run_env)
 
 
 def _run_in(copy: StageCopy, task: ServerTask, run_env: RunEnvironment) -> int:

@@ -186,7 +186,7 @@ class SessionBuild:
         self.ids: MessageIds | None = None
         self.telemetry: SessionTelemetry | None = None
         stage = run_env.stage
-        self.staged = staged.StagedSession(stage, lambda: self.policy) if stage is not None else None
+        self.staged = staged.StagedSession(stage, lambda: self.policy, attended=attended) if stage is not None else None
 
     def choose_model(self) -> None:
         """Choose the model; of a session that is copied, name its files as they are called here."""

@@ -15,7 +15,7 @@ from agent_cli.kernel.session.pending_plans import exact_seconds_of
 from agent_cli.kernel.session.records import Header, Restored
 from agent_cli.knowledge.memory import Memory
 from agent_tools.base import ToolContext
-from agent_tools.edit.diff import short_patch
+from agent_tools.edit.diff import Difference, short_patch
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import decode_text
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular
@@ -75,7 +75,7 @@ def _changed_files(
         if data is None or text is None or (before := known_text(environment, restored, path)) is None:
             continue
         read_state.recall(Path(path), before, context)
-        patch, counts, whole = short_patch(before, text.content)
+        patch, counts, whole = short_patch(Difference(before, text.content))
         if len(lines) + len(patch) > _MAX_PATCH_LINES:
             continue
         lines += [f"{shown} ({counts}):", *patch]

@@ -8,6 +8,7 @@ import stat
 import pytest
 
 from agent_tools.base import Effect
+from agent_tools.edit.matching import replace
 from agent_tools.results import Diff
 from tests.support.call_counts import steps
 from tests.support.tool_bench import TOOLS, Bench
@@ -219,3 +220,27 @@ def test_a_large_file_is_edited_without_a_pause(bench: Bench) -> None:
     assert "line 1555, from column 27 on" in lines[0]
     # The lines are compared with what is sought a few times, never with each other.
     assert missed < 50 * 50_000
+
+
+def test_a_large_file_is_looked_at_a_few_times_however_many_places_change(bench: Bench) -> None:
+    class Text(str):
+        looks = 0
+
+        def __contains__(self, part: object) -> bool:
+            Text.looks += 1
+            return super().__contains__(part)  # type: ignore[operator]
+
+    edited = replace(Text("a line of the file\n" * 1_000), "of the", "of a", replace_all=True)
+    assert edited.content == "a line of a file\n" * 1_000 and Text.looks < 5
+
+
+def test_a_change_of_many_lines_is_compared_once(bench: Bench) -> None:
+    def calls(lines: int) -> int:
+        bench.file("a.txt", "a line of the file\n" * lines)
+        bench("Read", file_path="a.txt")
+        args = {"file_path": "a.txt", "old_string": "of the", "new_string": "of a", "replace_all": True}
+        return steps(lambda: bench("Edit", **args))
+
+    calls(100)
+    per_line = (calls(1_900) - calls(900)) / 1_000
+    assert per_line < 40, per_line

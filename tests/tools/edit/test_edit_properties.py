@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.edit.diff import changed_ranges, common_end, excerpt, unified
+from agent_tools.edit.diff import Difference, changed_ranges, common_end, unified
 from agent_tools.edit.line_match import IndexedLines, unescaped_variants
 from agent_tools.edit.matching import EditedText, replace
 from agent_tools.fs.encoding import decode_text, split_lines
@@ -164,7 +164,7 @@ def test_a_patch_counts_its_lines_and_an_excerpt_shows_them(old: str, new: str) 
     assert sum(line.startswith("+") for line in body) == added
     assert sum(line.startswith("-") for line in body) == removed
     assert bool(patch) == (old != new)
-    lines = excerpt(old, new).split("\n")
+    lines = Difference(old, new).excerpt().split("\n")
     shown = {int(number) for number, tab, _ in (line.partition("\t") for line in lines) if tab and number.isdigit()}
     left_out = sum(int(line.split()[0][1:]) for line in lines if line.endswith(("changed line]", "changed lines]")))
     changed = {n + 1 for _, _, j1, j2 in changed_ranges(split_lines(old), split_lines(new)) for n in range(j1, j2)}

@@ -53,6 +53,31 @@ def test_glob_without_a_hit_says_where_it_looked(tree: Bench) -> None:
     assert result.text.startswith("No file matches '*.rs' in '.'. **") and not result.is_error
 
 
+@pytest.mark.parametrize("with_rg", [True, False])
+def test_grep_without_a_hit_names_the_files_whose_names_match(
+    tree: Bench, with_rg: bool, request: pytest.FixtureRequest
+) -> None:
+    if not with_rg:
+        request.getfixturevalue("without_rg")
+    for folder in ("src", "src/deep", "lib/x", "lib/y", "lib/z", "vendor"):
+        tree.file(f"{folder}/Settings.toml", "x = 1\n")
+    if not with_rg:
+        (tree.root / "vendor/Settings.toml").unlink()
+
+    def names(**arguments: Any) -> str:
+        return tree("Grep", **arguments).text.partition("Files with such a name: ")[2].partition("\n")[0]
+
+    assert names(pattern="settings") == (
+        "src/Settings.toml, lib/x/Settings.toml, lib/y/Settings.toml, lib/z/Settings.toml, src/deep/Settings.toml"
+    )
+    assert names(pattern=r"^b\.py$") == names(pattern="src/deep/b.p") == "src/deep/b.py"
+    assert names(pattern="settings", path="src/deep") == "src/deep/Settings.toml"
+    assert names(pattern="settings", glob="*.py") == names(pattern="src/a.py", path="src/a.py") == ""
+    assert names(pattern="nowhere") == names(pattern=r"(se(t+)+)+ings\(") == names(pattern="x") == ""
+    tree.file("more/Settings.toml", "x = 1\n")
+    assert names(pattern="settings").endswith(", and 1 more")
+
+
 def test_glob_is_capped_with_a_note(bench: Bench) -> None:
     for n in range(130):
         bench.file(f"f{n}.txt")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.edit import folding
-from agent_tools.edit.diff import excerpt, short_patch, unified
+from agent_tools.edit.diff import Difference, short_patch
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text, describe_binary
 from agent_tools.record import Value
@@ -40,9 +41,14 @@ class Change(Value):
     written: read_state.Written = "changes"
     since: str = ""
 
+    @cached_property
+    def difference(self) -> Difference:
+        """What it changes in the text."""
+        return Difference(self.old, self.new)
+
     def diff(self, ctx: ToolContext) -> Diff:
         """Return the change as a diff for the user."""
-        patch, added, removed = unified(self.old, self.new)
+        patch, added, removed = self.difference.patch
         return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None, self.after is None)
 
     def make(self, ctx: ToolContext) -> None:
@@ -61,14 +67,14 @@ class Change(Value):
             # Of a notebook, `old` is the source of a cell.
             text = decode_text(self.before) if self.written == "cell" else None
             read_state.note_told(self.path, self.before, text.content if text else self.old, ctx, at_once=True)
-        read_state.note_change(self.path, self.before, self.after, (self.old, self.new), ctx, self.written)
+        read_state.note_change(self.path, self.before, self.after, self.difference, ctx, self.written)
 
     def new_excerpt(self) -> str:
         """Return the changed lines with their new content, and what others changed, for the model."""
         since = f"\n{self.since}" if self.since else ""
         if not self.new:
             return f" It is empty now.{since}"
-        shown = excerpt(self.old, self.new)
+        shown = self.difference.excerpt()
         return (f" It now reads:\n{shown}" if shown else "") + since
 
 
@@ -109,7 +115,7 @@ class FileToChange(Value):
         if self.sight.known is None:
             rest = "the difference is not known. Read it before you rely on the rest"
             return f"[{name} has changed since you last saw it{by}; {rest}.]", False
-        lines, counts, whole = short_patch(self.sight.known, self.text.content)
+        lines, counts, whole = short_patch(Difference(self.sight.known, self.text.content))
         head = f"[{name} has changed since you last saw it{by} ({counts}), by the user, a formatter or a command:]"
         return "\n".join([head, *lines]), whole
 

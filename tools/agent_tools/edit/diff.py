@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Hashable
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -78,84 +79,107 @@ def diff_parts(diff: Diff) -> list[str]:
     return ["\n".join((hunk.header, *hunk.lines)) for hunk in parse_hunks(diff.patch)]
 
 
-def unified(old: str, new: str, width: int = MAX_LINE_CHARS) -> tuple[str, int, int]:
+class Difference:
+    """The lines in which two texts differ. They are found once, when they are first asked for: a file may be large."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    @cached_property
+    def _lines(self) -> tuple[list[str], list[str], int]:
+        return _differing_part(self.old, self.new)
+
+    @cached_property
+    def _ranges(self) -> list[tuple[int, int, int, int]]:
+        return changed_ranges(*self._lines[:2])
+
+    @cached_property
+    def _above(self) -> int:
+        """The number of equal lines above the differing part."""
+        return self.old.count("\n", 0, self._lines[2])
+
+    @cached_property
+    def patch(self) -> tuple[str, int, int]:
+        """A unified diff, and the lines added and removed; see `unified`."""
+        return self.in_width(MAX_LINE_CHARS)
+
+    def in_width(self, width: int) -> tuple[str, int, int]:
+        """Return the patch with lines of this width."""
+        (a, b, start), above = self._lines, self._above
+        opened, scanned = opened_by(self.new[:start]) if start <= _MAX_SCANNED_CHARS else "", 0
+        out: list[str] = []
+        added = removed = 0
+        for group in _groups(self._ranges):
+            i1, i2 = max(0, group[0][0] - _CONTEXT_LINES), min(len(a), group[-1][1] + _CONTEXT_LINES)
+            j1, j2 = max(0, group[0][2] - _CONTEXT_LINES), min(len(b), group[-1][3] + _CONTEXT_LINES)
+            opened, scanned = opened_by("".join(b[scanned:j1]), opened), j1
+            head = f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@"
+            out.append(f"{head} {opened}".rstrip())
+            at = i1
+            for a1, a2, b1, b2 in group:
+                out += _with_sign(" ", a[at:a1], width)
+                out += _with_sign("-", a[a1:a2], width, b[b1:b2]) + _with_sign("+", b[b1:b2], width, a[a1:a2])
+                removed += a2 - a1
+                added += b2 - b1
+                at = a2
+            out += _with_sign(" ", a[at:i2], width)
+        return "\n".join(out), added, removed
+
+    def excerpt(self) -> str:
+        """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check.
+
+        Of many changed lines in a row, only the first and the last are shown: the model has just written them.
+        """
+        (before, lines, _), above = self._lines, self._above
+        wanted: set[int] = set()
+        inner: dict[int, int] = {}
+        others: dict[int, str] = {}
+        for start_before, end_before, start, end in self._ranges:
+            if end_before - start_before == end - start:
+                others |= zip(range(start, end), before[start_before:end_before], strict=True)
+            first, last = (
+                range(max(0, start - _EXCERPT_CONTEXT), end),
+                range(start, min(len(lines), end + _EXCERPT_CONTEXT)),
+            )
+            if end - start > _MAX_WHOLE_CHANGE:
+                first, last = first[: start - first.start + _CHANGE_ENDS], last[end - start - _CHANGE_ENDS :]
+                inner[last.start] = last.start - first.stop
+            wanted.update(first, last)
+        out: list[str] = []
+        previous = -1
+        for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
+            if n > previous + 1 and out:
+                out.append(f"[{counted(inner[n], 'more changed line')}]" if n in inner else "...")
+            line = lines[n].rstrip(chr(13) + chr(10))
+            out.append(numbered_line(n + above + 1, _cut(line, others.get(n), _MAX_EXCERPT_WIDTH)))
+            previous = n
+        if len(wanted) > MAX_EXCERPT_LINES:
+            out.append(
+                f"[{len(wanted) - MAX_EXCERPT_LINES} more lines around changes not shown; read the file to see them]"
+            )
+        return "\n".join(out)
+
+    def changed_lines(self) -> tuple[list[tuple[int, int, int, int]], dict[int, str]]:
+        """Return the ranges of lines that differ, as `changed_ranges` does, and those of `new` by their index.
+
+        Equal parts of large texts are not split.
+        """
+        above, found = self._above, self._ranges
+        lines = {n + above: self._lines[1][n] for *_, j1, j2 in found for n in range(j1, j2)}
+        return [(i1 + above, i2 + above, j1 + above, j2 + above) for i1, i2, j1, j2 in found], lines
+
+
+def unified(old: str, new: str) -> tuple[str, int, int]:
     """Return a unified diff with three context lines and no file header, and the lines added and removed.
 
-    width: of a longer line, the part around what changed in it is shown.
+    Of a longer line, the part around what changed in it is shown.
     """
-    a, b, start = _differing_part(old, new)
-    above = old.count("\n", 0, start)
-    opened, scanned = opened_by(new[:start]) if start <= _MAX_SCANNED_CHARS else "", 0
-    out: list[str] = []
-    added = removed = 0
-    for group in _groups(changed_ranges(a, b)):
-        i1, i2 = max(0, group[0][0] - _CONTEXT_LINES), min(len(a), group[-1][1] + _CONTEXT_LINES)
-        j1, j2 = max(0, group[0][2] - _CONTEXT_LINES), min(len(b), group[-1][3] + _CONTEXT_LINES)
-        opened, scanned = opened_by("".join(b[scanned:j1]), opened), j1
-        head = f"@@ -{_hunk_range(i1 + above, i2 + above)} +{_hunk_range(j1 + above, j2 + above)} @@"
-        out.append(f"{head} {opened}".rstrip())
-        at = i1
-        for a1, a2, b1, b2 in group:
-            out += _with_sign(" ", a[at:a1], width)
-            out += _with_sign("-", a[a1:a2], width, b[b1:b2]) + _with_sign("+", b[b1:b2], width, a[a1:a2])
-            removed += a2 - a1
-            added += b2 - b1
-            at = a2
-        out += _with_sign(" ", a[at:i2], width)
-    return "\n".join(out), added, removed
+    return Difference(old, new).patch
 
 
-def excerpt(old: str, new: str) -> str:
-    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check.
-
-    Of many changed lines in a row, only the first and the last are shown: the model has just written them.
-    """
-    before, lines, begins = _differing_part(old, new)
-    above = old.count("\n", 0, begins)
-    wanted: set[int] = set()
-    inner: dict[int, int] = {}
-    others: dict[int, str] = {}
-    for start_before, end_before, start, end in changed_ranges(before, lines):
-        if end_before - start_before == end - start:
-            others |= zip(range(start, end), before[start_before:end_before], strict=True)
-        first, last = (
-            range(max(0, start - _EXCERPT_CONTEXT), end),
-            range(start, min(len(lines), end + _EXCERPT_CONTEXT)),
-        )
-        if end - start > _MAX_WHOLE_CHANGE:
-            first, last = first[: start - first.start + _CHANGE_ENDS], last[end - start - _CHANGE_ENDS :]
-            inner[last.start] = last.start - first.stop
-        wanted.update(first, last)
-    out: list[str] = []
-    previous = -1
-    for n in sorted(wanted)[:MAX_EXCERPT_LINES]:
-        if n > previous + 1 and out:
-            out.append(f"[{counted(inner[n], 'more changed line')}]" if n in inner else "...")
-        line = lines[n].rstrip(chr(13) + chr(10))
-        out.append(numbered_line(n + above + 1, _cut(line, others.get(n), _MAX_EXCERPT_WIDTH)))
-        previous = n
-    if len(wanted) > MAX_EXCERPT_LINES:
-        out.append(
-            f"[{len(wanted) - MAX_EXCERPT_LINES} more lines around changes not shown; read the file to see them]"
-        )
-    return "\n".join(out)
-
-
-def changed_lines(old: str, new: str) -> tuple[list[tuple[int, int, int, int]], dict[int, str]]:
-    """Return the ranges of lines that differ, as `changed_ranges` does, and the lines of `new` there by their index.
-
-    Equal parts of large texts are not split.
-    """
-    a, b, begins = _differing_part(old, new)
-    above = old.count("\n", 0, begins)
-    found = changed_ranges(a, b)
-    lines = {n + above: b[n] for *_, j1, j2 in found for n in range(j1, j2)}
-    return [(i1 + above, i2 + above, j1 + above, j2 + above) for i1, i2, j1, j2 in found], lines
-
-
-def short_patch(old: str, new: str) -> tuple[list[str], str, bool]:
+def short_patch(difference: Difference) -> tuple[list[str], str, bool]:
     """Return a diff for the model, limited in size, its counts "+1 -2", and True if nothing of it is left out."""
-    patch, added, removed = unified(old, new, _MAX_PATCH_WIDTH)
+    patch, added, removed = difference.in_width(_MAX_PATCH_WIDTH)
     lines = patch.split("\n")
     shown = lines[:_MAX_PATCH_LINES]
     if more := len(lines) - len(shown):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_tools.base import Progress, Steps, ToolContext, ToolError
 from agent_tools.edit.change import Change
-from agent_tools.edit.diff import short_patch
+from agent_tools.edit.diff import Difference, short_patch
 from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text
 from agent_tools.fs.paths import compile_glob
@@ -131,8 +131,9 @@ def _reread(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     if data is None or text is None:
         read_state.forget(change.path, ctx)
         return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'not a text file'}]"]
-    shown, counts, whole = short_patch(change.new, text.content)
+    difference = Difference(change.new, text.content)
+    shown, counts, whole = short_patch(difference)
     told: read_state.Written = "changes" if whole else "nothing"
-    read_state.note_change(change.path, change.after, data, (change.new, text.content), ctx, told)
+    read_state.note_change(change.path, change.after, data, difference, ctx, told)
     message = [f"[The commands of after_edit changed {name} ({counts}); edit the current content:]", *shown]
     return change.replace(after=data, new=text.content), message

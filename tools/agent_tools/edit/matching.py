@@ -72,7 +72,9 @@ def replace(content: str, old: str, new: str, replace_all: bool = False) -> Edit
         raise ambiguous_match(content, [start for start, _ in places], "spelled exactly like this")
     note = ""
     if places:
-        splices = tuple(Splice(s, e, _with_line_ends(content, s, e, old, new)) for s, e in _non_overlapping(places))
+        # Looked at once: there may be a place in every line.
+        with_line_ends = _with_line_ends if "\r\n" in content else _as_it_is
+        splices = tuple(Splice(s, e, with_line_ends(content, s, e, old, new)) for s, e in _non_overlapping(places))
     else:
         splices, note = _match_lines(IndexedLines(content), old, new, replace_all)
     parts, at = [], 0
@@ -117,10 +119,13 @@ def _non_overlapping(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _with_line_ends(content: str, start: int, end: int, old: str, new: str) -> str:
-    """Return the new text for an exact match, with the line ends of its place; unchanged in a file without "\\r\\n"."""
-    if "\r\n" not in content:
-        return new if content[start:end] == old else new.replace("\r\n", "\n")
+    """Return the new text for an exact match, with the line ends of its place."""
     return adapt_lines(content[start:end], old, new, line_end_at(content, start), lambda indent: indent)
+
+
+def _as_it_is(content: str, start: int, end: int, old: str, new: str) -> str:
+    """Return the new text for an exact match in a file without "\\r\\n"."""
+    return new if content[start:end] == old else new.replace("\r\n", "\n")
 
 
 def _match_lines(lines: IndexedLines, old: str, new: str, replace_all: bool) -> tuple[tuple[Splice, ...], str]:

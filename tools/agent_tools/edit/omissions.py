@@ -152,10 +152,10 @@ def reject_omissions(old: str | None, new: str) -> None:
     A line that the old text has, or that is only added, is no such mark. old: None for a new file.
     """
     begin, end = _shared(old, new) if old is not None else (0, 0)
-    fresh = new[begin : len(new) - end].split("\n")
-    if not _HINT.search("\n".join(fresh)):
+    part = new[begin : len(new) - end]
+    if not _HINT.search(part):
         return
-    there = old or ""
+    fresh, there = part.split("\n"), old or ""
     before = Counter(map(str.strip, there[begin : len(there) - end].split("\n")))
     after = Counter(map(str.strip, fresh))
     lost = before - after

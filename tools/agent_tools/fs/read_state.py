@@ -252,7 +252,7 @@ def note_told(path: Path, data: bytes, content: str, ctx: ToolContext, *, at_onc
     there = state.text_of(str(path), known, version)
     if known is None or there is None:
         return ""
-    changes, new = diff.changed_lines(there, content)
+    changes, new = diff.Difference(there, content).changed_lines()
     total = count_lines(there)
     lines = _add(_moved(known.seen(total), changes, total), [(n + 1, n + 1) for n in new], ctx.source)
     state.remember(str(path), version, content)
@@ -296,30 +296,30 @@ def note_change(
     path: Path,
     before: bytes | None,
     after: bytes,
-    texts: tuple[str, str],
+    difference: diff.Difference,
     ctx: ToolContext,
     written: Written = "changes",
 ) -> None:
     """Note that a file was changed.
 
-    texts: its text before and after; of a notebook, that of the cell.
+    difference: between its text before and after; of a notebook, that of the cell.
     written: what the model wrote of the new text, or was told of it.
     """
     state, known = ctx.owner.state(ReadState), _known_version(path, ctx)
     version = state.version_of(after)
     state.told.pop(str(path), None)
     text = decode_text(after) if written == "cell" else None
-    state.remember(str(path), version, text.content if text else texts[1])
+    state.remember(str(path), version, text.content if text else difference.new)
     if known is None or before is None or known.version != state.version_of(before):
-        known = KnownVersion("", (), count_lines(texts[0]))
-    total, now = count_lines(texts[0]), count_lines(texts[1])
+        known = KnownVersion("", (), count_lines(difference.old))
+    total, now = count_lines(difference.old), count_lines(difference.new)
     if before is None or written == "all":
         known = _known(version, ((1, now, ctx.source),), now)
     elif written == "cell" or (known.lines is not None and known.total != total):
         # The lines of another form of the file.
         known = known.replace(version=version)
     else:
-        changes, new = diff.changed_lines(*texts)
+        changes, new = difference.changed_lines()
         # Of a long line, an edit has only a part.
         whole = not _missing(_held(known.seen(total)), total)
         own = [(n + 1, n + 1) for n, line in new.items() if whole or len(line) <= MAX_LINE_CHARS]
@@ -501,7 +501,7 @@ def _carried(path: Path, version: str, content: str, known: KnownVersion | None,
     if there is None:
         return ()
     total = count_lines(there)
-    return _moved(known.seen(total), diff.changed_lines(there, content)[0], total)
+    return _moved(known.seen(total), diff.Difference(there, content).changed_lines()[0], total)
 
 
 def _searched(path: Path, state: ReadState, until: float | None) -> Ranges:
@@ -512,7 +512,7 @@ def _searched(path: Path, state: ReadState, until: float | None) -> Ranges:
 
 
 def _moved(seen: Lines, changes: Sequence[tuple[int, int, int, int]], total: int) -> Lines:
-    """Return where the seen lines of an old text are in a new one. changes: as of `diff.changed_lines`."""
+    """Return where the seen lines of an old text are in a new one. changes: as of `Difference.changed_lines`."""
     ends = [*changes, (total, total, -1, -1)]
     found, at, shift = [], 0, 0
     for i1, i2, _, j2 in ends:

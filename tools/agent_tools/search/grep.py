@@ -35,6 +35,8 @@ MAX_LINE_CHARS = 500
 _MAX_LONG_LINES = 20
 # Files open at a time.
 _MAX_OPEN_FILES = 100
+# Files that are named if their names match, and no line does.
+_MAX_NAMED = 5
 
 
 class GrepArgs(Value):
@@ -329,6 +331,12 @@ def _result(
         if "/" in (args.glob or "").strip("/"):
             hint += f" The glob is relative to {ctx.workspace.spell(top)}."
         text = f"No matches for '{args.pattern}'.{hint}"
+        # Small models look for files this way.
+        named = ripgrep.files_matching(args.pattern, top, ctx) if _start(args, ctx) == top else []
+        if fits := [name for name in named if not args.glob or compile_glob(args.glob).match(name)]:
+            listed = ", ".join(ctx.workspace.spell(top / name) for name in fits[:_MAX_NAMED])
+            more = f", and {len(fits) - _MAX_NAMED:,} more" if len(fits) > _MAX_NAMED else ""
+            text += f" Files with such a name: {listed}{more}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
     skipped = args.offset or 0
     alone = _start(args, ctx) != top

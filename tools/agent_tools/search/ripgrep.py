@@ -207,21 +207,40 @@ def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
 
     Returns [] if the search did not finish. Raises CancelledError when the turn is interrupted.
     """
+    # A custom file type: unlike --glob, it does not include files that .gitignore excludes.
+    plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
+    names = _list_files(top, [f"--type-add=wanted:{plain}", "--type=wanted"], ctx)
+    return [found for found in names if found.rpartition("/")[2] == name]
+
+
+def files_matching(pattern: str, top: Path, ctx: ToolContext) -> list[str]:
+    """Return relative paths of the files whose name matches a simple regular expression, the nearest first.
+
+    Like `files_named`. Of a pattern with a slash, the path has to match. Returns [] for one that Python reads otherwise
+    than ripgrep, or slowly.
+    """
+    if re.search(r"[](){}[]|\\[^\W_]|(?:[*+].*){3}", pattern):
+        return []
+    try:
+        search = re.compile(pattern, re.IGNORECASE).search
+    except re.error:
+        return []
+    found = [name for name in _list_files(top, [], ctx) if search(name if "/" in pattern else name.rpartition("/")[2])]
+    return sorted(found, key=lambda name: (name.count("/"), name))
+
+
+def _list_files(top: Path, options: list[str], ctx: ToolContext) -> list[str]:
+    """Return relative paths of the files below `top`, without ignored ones; [] if it takes long."""
     rg = find_rg(ctx)
     try:
         if rg is None:
             names = list(islice(walk_files(top, False, ctx), _MAX_WALKED_FILES + 1))
-            return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MAX_WALKED_FILES else []
-        # A custom file type: unlike --glob, it does not include files that .gitignore excludes.
-        plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
-        options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]
+            return names if len(names) <= _MAX_WALKED_FILES else []
         with search_root(top) as directory:
-            ran = run_rg(rg, options, directory, ctx, _SHORT_SECONDS)
+            ran = run_rg(rg, ["--files", "--null", "--no-require-git", *options], directory, ctx, _SHORT_SECONDS)
     except ToolError:
         return []
-    if ran.cut or ran.code not in (0, 1):
-        return []
-    return [found for found in os.fsdecode(ran.out).split("\0")[:-1] if found.rpartition("/")[2] == name]
+    return os.fsdecode(ran.out).split("\0")[:-1] if not ran.cut and ran.code in (0, 1) else []
 
 
 def clean_errors(errors: str, directory: int = -1) -> str:

@@ -16,6 +16,8 @@ from typing import Any, TextIO
 
 from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli import MessageAdded, UserMessage
@@ -393,8 +395,13 @@ class TerminalApp:
         self.questions.cancel()
         self.app.redraw()
 
-    def aside(self, text: str) -> None:
-        """Run a command during the turn, on its own thread, as it may ask."""
+    def aside(self, text: str, *, opens_view: bool = False) -> None:
+        """Run a command during the turn, on its own thread, as it may ask.
+
+        opens_view: what is typed from now on is for its view. From the drawing thread.
+        """
+        if opens_view:
+            self.app.hold_keys()
 
         def run() -> None:
             try:
@@ -404,6 +411,9 @@ class TerminalApp:
             except BaseException as error:  # noqa: BLE001 - raised again on the main thread, which reports it
                 self.worker.fail(error)
                 self.leave_soon()
+            finally:
+                if opens_view:
+                    self.soon(self.app.release_keys)
 
         threading.Thread(target=run, name="aside", daemon=True).start()
 
@@ -448,14 +458,18 @@ class TerminalApp:
         waiting = PendingReply()
 
         async def go() -> None:
+            self.app.hold_keys()
+            keys, typed = self.app.reader.for_view(), list[KeyPress]()
             try:
                 async with in_terminal():
-                    screen = view_screen(state, self.palette, self.app.reader, self.app.screen)
-                    waiting.answer(await screen.run_async())
-                    # The key that closed the view ends its burst: the next one comes alone, and may answer a question.
-                    self.app.reader.flush_keys()
+                    with keys.raw_mode():
+                        screen = view_screen(state, self.palette, keys, self.app.screen)
+                        held = self.app.take_held()
+                        waiting.answer(await screen.run_async(lambda: screen.key_processor.feed_multiple(held)))
+                    typed += [*get_typeahead(keys), *keys.flush_keys()]
             finally:
                 waiting.cancel()
+                self.app.release_keys(typed)
 
         loop = self.app.loop
         if loop is None or loop.is_closed():
@@ -465,11 +479,13 @@ class TerminalApp:
         return left
 
     def open_view(self, view: View) -> None:
-        """Show a view; from the drawing thread."""
+        """Show a view; from the drawing thread. What is typed from now on is for the view."""
+        self.app.hold_keys()
 
         def show() -> None:
             with suppress(CancelledError):
                 self.show_view(ViewState(view))
+            self.soon(self.app.release_keys)
 
         threading.Thread(target=show, name="view", daemon=True).start()
 

@@ -47,6 +47,8 @@ _PASTE_ANSWER = re.compile(r"(?:\x1b?\[)?\?2004;(\d)\$y")
 _PARTIAL_ANSWER = re.compile(r"\x1b(?:\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?|\[\?[\d;$]*)$")
 _ASK_PASTE = "\x1b[?2004$p"
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
+# How tmux 3.5 passes on the line ends and tabs of a paste, where it uses CSI u.
+_PASTED_KEY = re.compile(r"\x1b\[(9|10|13)(?:;1)?u")
 _PARTIAL_KEY = re.compile(r"\x1b(?:\[[\d;:]*)?$")
 _READ_BYTES = 4096
 
@@ -85,7 +87,7 @@ class KeyReader(Vt100Input):
 
     def __init__(self, terminal: TextIO, clock: Callable[[], float]) -> None:
         super().__init__(terminal)
-        self._clock = clock
+        self._terminal, self._clock = terminal, clock
         self.answers = AnswerFilter()
         self.marks_pastes = self.at_once = False
         self.alone = True
@@ -99,6 +101,15 @@ class KeyReader(Vt100Input):
         self._read_at = self._silence = 0.0
         # The line was begun by hand: few keys came at once, and no Enter or paste since.
         self._by_hand = False
+
+    def for_view(self) -> KeyReader:
+        """Return a reader of the same terminal for a view, so that no key of it ends a burst of this one.
+
+        The application of this reader may still have a timer for its last burst, which would take an Esc from the view.
+        """
+        view = KeyReader(self._terminal, self._clock)
+        view.answers, view.marks_pastes = self.answers, self.marks_pastes
+        return view
 
     def ask_paste(self) -> str:
         """Return what asks the terminal whether it marks pastes, at the start of an empty row.
@@ -167,7 +178,7 @@ class KeyReader(Vt100Input):
             else:
                 self._paste, ends, data = (self._paste + data).partition(_PASTE_ENDS)
                 if ends:
-                    keys.append(KeyPress(Keys.BracketedPaste, self._paste))
+                    keys.append(KeyPress(Keys.BracketedPaste, _PASTED_KEY.sub(lambda m: chr(int(m[1])), self._paste)))
                     self._paste = None
         return keys
 

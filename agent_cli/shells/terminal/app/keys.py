@@ -55,7 +55,7 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     bind("search", lambda event: controls.search_history())
     bind("send_now", lambda event: controls.send_now())
     bind("editor", lambda event: controls.edit_draft())
-    bind("record", lambda event: controls.live.aside("/record"))
+    bind("record", lambda event: controls.live.aside("/record", opens_view=True))
     bind("paste_image", lambda event: controls.paste_image())
     bind("clear_screen", lambda event: event.app.renderer.clear(), Always())
     bind("suspend", lambda event: event.app.suspend_to_background(), Always())

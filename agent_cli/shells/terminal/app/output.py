@@ -15,12 +15,13 @@ import errno
 import os
 import select
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
@@ -175,6 +176,9 @@ class InlineApp(Application[None]):
         self._settle_planned = False
         self.frame_number = 0
         self.screen = output
+        # Who holds the keys back, what reads them again, and those that were read and not handled.
+        self._holders, self._holding = 0, ExitStack()
+        self._held: list[KeyPress] = []
         super().__init__(full_screen=False, erase_when_done=True, output=output, input=reader, **more)
         self._erase_drawn = self.renderer.erase
         self.renderer.erase = self._erase  # type: ignore[method-assign]
@@ -197,6 +201,31 @@ class InlineApp(Application[None]):
     @timeoutlen.setter
     def timeoutlen(self, seconds: float) -> None:
         self._timeout = seconds
+
+    def hold_keys(self) -> None:
+        """Handle no keys from now on, as they are for a view that opens. Each call needs one of `release_keys`."""
+        if not self._holders:
+            self._holding.enter_context(self.reader.detach())
+        self._holders += 1
+        self._held += [*self.key_processor.empty_queue(), *self.reader.flush_keys()]
+
+    def take_held(self) -> list[KeyPress]:
+        """Return the keys that were read before the view opened."""
+        held, self._held = self._held, []
+        return held
+
+    def release_keys(self, typed: Sequence[KeyPress] = ()) -> None:
+        """Handle keys again, and those that no view has taken. typed: what came behind the key that closed a view."""
+        self._held += typed
+        self._holders -= 1
+        if self._holders:
+            return
+        self._holding.close()
+        if keys := self.take_held():
+            # They did not come alone, so none of them answers a question.
+            self.reader.alone = False
+            self.key_processor.feed_multiple(keys)
+            self.key_processor.process_keys()
 
     @property
     def away(self) -> bool:

@@ -151,7 +151,7 @@ class LiveScreen(QuestionHost, Protocol):
     def page(self, text: str) -> None:
         """Show a long text in a view."""
 
-    def aside(self, text: str) -> None:
+    def aside(self, text: str, *, opens_view: bool = False) -> None:
         """Run a command on its own thread, also during a turn."""
 
     def open_view(self, view: View) -> None:

@@ -67,7 +67,8 @@ def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
 def _check_agents(ctx: SlashContext) -> None:
     """Raise UsageError while a sub-agent in the background may change the files."""
     if names := ctx.agent.agents_at_work:
-        raise UsageError(f"Still at work in the background: {', '.join(names)}. First end it: /jobs kill {names[0]}")
+        end = f"it: /jobs kill {names[0]}" if len(names) == 1 else "them: /jobs kill all"
+        raise UsageError(f"Still at work in the background: {', '.join(names)}. First end {end}")
 
 
 @slash("undo", "undo the changes of the last turn")
