@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli import Config, SessionStore, UsageError, find_environment, read_settings
+from agent_cli import Config, SessionStore, UsageError, __version__, find_environment, read_settings
 from agent_cli.extras.acp.client import EditorClient
 from agent_cli.extras.acp.protocol import (
     PROTOCOL_VERSION,
@@ -32,7 +32,6 @@ from agent_cli.extras.acp.protocol import (
 from agent_cli.extras.acp.updates import PromptFailedError
 from agent_cli.kernel.session.store import remove_session, state_folder, write_crash_report
 from agent_cli.kernel.session.summary import project_folders, summaries_of_all_projects, summarize_sessions
-from agent_cli.kernel.version import __version__
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 

@@ -32,6 +32,7 @@ from agent_cli import (
     TurnStarted,
     Usage,
     UserMessage,
+    __version__,
     find_environment,
 )
 from agent_cli.extras.gate.hosts import Host, HostCall
@@ -43,7 +44,6 @@ from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import project_folders
-from agent_cli.kernel.version import __version__
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, read_start
 from agent_tools.results import Display
 

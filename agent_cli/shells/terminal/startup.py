@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Config, Layers, Mode, RunEnvironment, Session, SessionStore, Warned, read_settings
+from agent_cli import Config, Layers, Mode, RunEnvironment, Session, SessionStore, Warned, __version__, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.runtime import addresses
@@ -32,7 +32,6 @@ from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
 from agent_cli.kernel.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import schedules_folder, state_folder
-from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog

@@ -32,6 +32,7 @@ from agent_cli import (
     ToolRequested,
     ToolStarted,
     UsageError,
+    __version__,
 )
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.compaction.controls import window_size
@@ -40,7 +41,7 @@ from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.runtime.session_log import sanitize_title
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
-from agent_cli.kernel.version import PACKAGE, __version__
+from agent_cli.kernel.version import PACKAGE
 from agent_cli.shells.terminal.dialogs.session_picker import session_row
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.ansi import clipboard_sequence
