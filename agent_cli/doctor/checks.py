@@ -187,10 +187,10 @@ def check_snapshots(run_env: RunEnvironment, settings: Settings) -> list[Finding
 
 def check_shell_state(run_env: RunEnvironment) -> list[Finding]:
     """Describe the environment commands would start with if the latest session is continued (`agent -c`)."""
-    store = SessionStore(state_folder(run_env.env), run_env.root)
+    store = SessionStore.of(run_env)
     try:
         latest = store.latest()
-        shell = store.load(latest).shell
+        shell = store.session(latest).load().shell
     except SessionNotFoundError:
         return []
     if shell is None:
