@@ -12,11 +12,12 @@ __all__ = (
     "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer", "Denial",
     "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached", "LiveSession",
     "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked", "QuestionReply", "Reject",
-    "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError", "SessionStore", "SessionView",
-    "SubagentEvent", "Suspended", "TextDelta", "ThinkingDelta", "Tool", "ToolCall", "ToolContext", "ToolError",
-    "ToolFinished", "ToolMessage", "ToolProgress", "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished",
-    "TurnResult", "TurnStarted", "Usage", "UsageAdded", "UsageError", "UserDecision", "UserMessage", "Value",
-    "ViewChange", "Warned", "find_environment", "open_agent", "read_settings", "to_json", "tool",
+    "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError", "SessionStore",
+    "SessionSummary", "SessionView", "StoredSession", "SubagentEvent", "Suspended", "TextDelta", "ThinkingDelta",
+    "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished", "ToolMessage", "ToolProgress", "ToolRequested",
+    "ToolResult", "ToolStarted", "TurnFinished", "TurnResult", "TurnStarted", "Usage", "UsageAdded", "UsageError",
+    "UserDecision", "UserMessage", "Value", "ViewChange", "Warned", "find_environment", "open_agent", "read_settings",
+    "to_json", "tool",
 )  # fmt: skip
 _MODULES = {
     "agent_cli.shells.library.session": "AgentSession open_agent",
@@ -38,7 +39,8 @@ _MODULES = {
     "agent_cli.kernel.results": "Complete Denial Diagnostics Failed Failure LimitReached Suspended TurnResult Usage",
     "agent_cli.kernel.session.live": "LiveSession ViewChange",
     "agent_cli.kernel.session.records": "SessionNotFoundError",
-    "agent_cli.kernel.session.store": "SessionStore",
+    "agent_cli.kernel.session.store": "SessionStore StoredSession",
+    "agent_cli.kernel.session.summary": "SessionSummary",
     "agent_cli.kernel.session.view": "SessionView",
     "agent_cli.kernel.session.view_entries": "CallView",
     "agent_tools.base": "Effect Progress Tool ToolContext ToolError ToolResult",
@@ -92,7 +94,8 @@ if TYPE_CHECKING:
     from agent_cli.kernel.runtime.user_decision import UserDecision
     from agent_cli.kernel.session.live import LiveSession, ViewChange
     from agent_cli.kernel.session.records import SessionNotFoundError
-    from agent_cli.kernel.session.store import SessionStore
+    from agent_cli.kernel.session.store import SessionStore, StoredSession
+    from agent_cli.kernel.session.summary import SessionSummary
     from agent_cli.kernel.session.view import SessionView
     from agent_cli.kernel.session.view_entries import CallView
     from agent_cli.shells.library.callbacks import Result

@@ -136,13 +136,13 @@ DOORS = {
 }  # fmt: skip
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
-    "agent_cli": 1750, "agent_tools": 4250, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
+    "agent_cli": 1750, "agent_tools": 4270, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2650, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3160, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 8320, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 1300, "extras.reports": 1250,
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
-    "kernel.engine": 10600, "kernel.runtime": 6760, "kernel.session": 6930, "knowledge": 1950,
+    "kernel.engine": 10600, "kernel.runtime": 6700, "kernel.session": 7090, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300,
     "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15780,
     "stage": 1520, "takeover": 1470, "telemetry": 1100, "undo": 3000,
@@ -348,7 +348,32 @@ def test_front_ends_take_public_names_from_the_package() -> None:
         for alias in node.names
         if (node.module, alias.name) in public and str(node.module).startswith("agent_cli.")
     }
-    assert {name for name in wrong if name[1] != "__version__"} == set()
+    assert wrong == set()
+
+
+# Names of other rooms, by room, that the shells, the command line, the extras and the doctor import beside the API. It
+# falls; a front end that needs more asks the objects that it has, and they get a method.
+INSIDE = 839
+
+
+def test_front_ends_import_few_names_from_inside() -> None:
+    rooms = (*ROOMS, "doctor")
+    found = set()
+    for module, path in MODULES.items():
+        room = module.split(".")[1] if module.count(".") > 1 else ""
+        for node in nodes(path) if room in rooms else ():
+            for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+                home, name = (f"{node.module}.{alias.name}", "") if f"{node.module}.{alias.name}" in MODULES else (
+                    node.module or "", alias.name
+                )  # fmt: skip
+                if (
+                    home in MODULES
+                    and home.count(".") > 1
+                    and home.split(".")[1] != room
+                    and home.startswith("agent_cli.")
+                ):
+                    found.add((room, home, name))
+    assert len(found) <= INSIDE, len(found)
 
 
 def test_the_view_folds_the_events_and_the_front_ends_do_not() -> None:

@@ -19,13 +19,13 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from agent_cli import __version__
 from agent_cli.cli import SHARED, command_help, command_names, commands, completion
 from agent_cli.cli.help import examples, one_of, use_help_layout
 from agent_cli.cli.hints import option_hint
 from agent_cli.cli.option_parser import normalize_argv
 from agent_cli.cli.run_options import FORMATS, HOST, RunOptions, flags, session_config
 from agent_cli.kernel.run_environment import OutputError
-from agent_cli.kernel.version import __version__
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():

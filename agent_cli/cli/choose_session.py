@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from agent_cli import RunEnvironment, SessionNotFoundError, SessionStore, UsageError, find_environment, read_settings
+from agent_cli import (
+    RunEnvironment,
+    SessionNotFoundError,
+    SessionStore,
+    SessionSummary,
+    UsageError,
+    find_environment,
+    read_settings,
+)
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.console import print_notice
 from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.kernel.runtime.transcripts import find_foreign
-from agent_cli.kernel.session.search import SeveralSessionsError, find_session, is_id_like
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
@@ -105,21 +111,21 @@ def resolve_session(options: RunOptions) -> RunOptions | None:
     """Return the options with the ID of the requested session; None if the user chose none. Raises UsageError."""
     if options.resume is None or options.print:
         return options
-    store = SessionStore(state_folder(os.environ), find_environment(os.environ).root)
+    store = SessionStore.of(find_environment(os.environ))
     text, prompt = options.resume, options.prompt
     if text == PICK_SESSION:
-        found = list(summarize_sessions(store.folder))
+        found = list(store.summaries())
         if not found:
             raise UsageError("There is no earlier session in this project.")
         return _choose(options, found, "")
-    if prompt and not is_id_like(text) and not _is_name(store, text):
+    if prompt and not store.is_reference(text):
         # Treat all unquoted words as search words, so that none is sent by mistake.
         text, prompt = " ".join((text, *prompt)), ()
     try:
-        path = find_session(store, text, anywhere=options.fork_session)
-    except SeveralSessionsError as several:
-        return _choose(options.replace(prompt=prompt), several.found, str(several))
+        path = store.find(text, anywhere=options.fork_session).path
     except SessionNotFoundError as error:
+        if error.found:
+            return _choose(options.replace(prompt=prompt), error.found, str(error))
         try:
             foreign = find_foreign(text, find_environment(os.environ), anywhere=options.fork_session)
         except SessionNotFoundError as elsewhere:
@@ -130,11 +136,7 @@ def resolve_session(options: RunOptions) -> RunOptions | None:
     return options.replace(resume=path.stem, prompt=prompt)
 
 
-def _is_name(store: SessionStore, text: str) -> bool:
-    return any(g.name.lower() == text.strip().lower() for g in summarize_sessions(store.folder) if g.name)
-
-
-def _choose(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:
+def _choose(options: RunOptions, found: Sequence[SessionSummary], several: str) -> RunOptions | None:
     """Let the user choose. Raises UsageError if nobody can be asked."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_label(found[0])}")

@@ -18,7 +18,7 @@ with lazy_imports():
     from agent_cli.hooks import events as hook_events
     from agent_cli.kernel import rules, run_environment
     from agent_cli.kernel.runtime import environment, models
-    from agent_cli.kernel.session import store, summary
+    from agent_cli.kernel.session import store
     from agent_cli.mcp import config as mcp_config
     from agent_cli.models import catalog, offers, registry
 
@@ -55,9 +55,9 @@ def _sessions(incomplete: str, ended: tuple[str, ...] = ()) -> list[Candidate]:
         here = environment.find_environment(os.environ)
     except run_environment.UsageError:
         return []
-    project = store.SessionStore(store.state_folder(os.environ), here.root)
+    project = store.SessionStore.of(here)
     found = []
-    for session in islice(summary.summarize_sessions(project.folder), _MAX_SESSIONS):
+    for session in islice(project.summaries(), _MAX_SESSIONS):
         if session.session_id.startswith(incomplete) and (not ended or session.ended in ended):
             found.append((project.short(session.session_id), session.title))
     return _with_help(found)

@@ -14,7 +14,9 @@ from agent_cli import (
     Asker,
     RunEnvironment,
     Session,
+    SessionNotFoundError,
     SessionStore,
+    StoredSession,
     UsageError,
     UserDecision,
     find_environment,
@@ -25,18 +27,9 @@ from agent_cli.console import echo, print_notice, print_warning
 from agent_cli.kernel.decisions import Level, is_approval
 from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.pending import (
-    load,
-    pending_of,
-    pending_sessions,
-    project_store,
-    record_host_decisions,
-)
+from agent_cli.kernel.runtime.pending import record_host_decisions
 from agent_cli.kernel.runtime.user_decision import DecisionWord
-from agent_cli.kernel.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.kernel.session.records import Restored, WaitingTurn
-from agent_cli.kernel.session.search import is_id_like, root_of
-from agent_cli.kernel.session.summary import project_folders, session_files
 from agent_cli.shells.headless.output import SUSPENDED, USAGE
 from agent_cli.shells.headless.pending import decide_commands, headline, print_pending, report_expired
 from agent_cli.shells.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
@@ -76,6 +69,18 @@ class Target(Value):
     session_id: str
     words: tuple[str, ...]
 
+    @property
+    def stored(self) -> StoredSession:
+        """The session on disk."""
+        return SessionStore.of(self.run_env).session(self.session_id)
+
+    def load(self) -> Restored:
+        """Load the session. Raises UsageError."""
+        try:
+            return self.stored.load()
+        except SessionNotFoundError as error:
+            raise UsageError(str(error)) from None
+
 
 def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOptions) -> int:
     """Decide calls of a session and, after the last one, continue its turn; return the exit code. Raises UsageError.
@@ -89,7 +94,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         options = options.replace(allow_dangerously_skip_permissions=decision.mode == "bypassPermissions")
     target = find_target(tuple(words), run_env, answer=decision.word == "answer")
     calls, decision = _calls_and_words(target, decision)
-    found = load(target.session_id, target.run_env)
+    found = target.load()
     if found.header.host:
         return _decide_for_host(target, found, calls, decision)
     shown = _undecided_bindings(found.waiting)
@@ -113,8 +118,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
 
 def _decide_for_host(target: Target, found: Restored, calls: tuple[str, ...], decision: PendingDecision) -> int:
     """Record a decision about calls of another program, whose hook waits for it. Raises UsageError."""
-    store = project_store(target.run_env)
-    items = pending_of(found)
+    items = found.pending()
     open_calls = tuple(item["call_id"] for item in items if "decided" not in item)
     if not open_calls:
         raise UsageError(f"{found.header.host} does not wait for you in session {target.session_id}.")
@@ -123,7 +127,7 @@ def _decide_for_host(target: Target, found: Restored, calls: tuple[str, ...], de
     given = {name: getattr(decision, name) for name in ("rule", "scope", "mode", "hunks", "arguments")}
     requests = found.waiting.requests if found.waiting is not None else {}
     host = record_host_decisions(
-        store.path(target.session_id),
+        target.stored.path,
         [
             UserDecision(call, requests[call].binding, decision.word, decision.text, **given)
             for call in calls or open_calls
@@ -139,21 +143,19 @@ def find_target(words: tuple[str, ...], run_env: RunEnvironment, *, answer: bool
     A session is named by its ID or at least four characters of its beginning, one of another project, too.
     answer: only the first word may be a call; else all are.
     """
-    store = project_store(run_env)
-    if words and len(words[0]) >= 4 and is_id_like(words[0]):
-        start = words[0].lower()
-        found = [p for p in session_files(store.folder) if p.stem.startswith(start)]
-        others = (folder for folder in project_folders(store.folder.parent.parent) if folder != store.folder)
-        found = found or [p for folder in others for p in session_files(folder) if p.stem.startswith(start)]
+    store = SessionStore.of(run_env)
+    if words and store.is_id(words[0]):
+        here = [each for each in store.sessions() if each.session_id.startswith(words[0].lower())]
+        found = here or store.elsewhere(words[0])
         if len(found) > 1:
             raise UsageError(
                 f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all"
             )
         if found:
-            return Target(_session_environment(found[0], run_env), found[0].stem, words[1:])
+            return Target(_session_environment(found[0], run_env), found[0].session_id, words[1:])
         if len(words[0]) == 36:
             raise UsageError(f"No session matches {words[0]}. See: agent pending --all")
-    waiting = pending_sessions(store)
+    waiting = store.pending()
     if not waiting:
         raise UsageError("Nothing waits for you in this project. For other projects: agent pending --all")
     calls = words[:1] if answer else words
@@ -180,10 +182,10 @@ def _list_sessions(found: dict[str, list[dict[str, Any]]], store: SessionStore) 
     return "\n".join(lines)
 
 
-def _session_environment(path: Path, run_env: RunEnvironment) -> RunEnvironment:
+def _session_environment(session: StoredSession, run_env: RunEnvironment) -> RunEnvironment:
     """Return where a session belongs, which may be another project."""
-    root = root_of(path)
-    if not root or path.parent == project_store(run_env).folder:
+    root = session.root
+    if not root or session.path.parent == SessionStore.of(run_env).folder:
         return run_env
     return run_env.replace(cwd=Path(root), root=Path(root))
 
@@ -192,15 +194,15 @@ def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[s
     """Return the named calls; what follows them is an answer. Raises UsageError."""
     if decision.word != "answer":
         return target.words, decision
-    restored = load(target.session_id, target.run_env)
+    restored = target.load()
     undecided = restored.waiting.undecided if restored.waiting else ()
     calls: tuple[str, ...] = ()
     texts = target.words
     if texts and texts[0] in undecided:
         calls, texts = texts[:1], texts[1:]
     if not texts or not " ".join(texts).strip():
-        short = project_store(target.run_env).short(target.session_id)
-        commands = decide_commands(short, pending_of(restored))
+        short = target.stored.store.short(target.session_id)
+        commands = decide_commands(short, restored.pending())
         raise UsageError(f"An answer is missing. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
     return calls, decision.replace(texts=texts)
 
@@ -227,13 +229,14 @@ def _decide(
     chosen = _choose_calls(agent, waiting, candidates, calls, decision)
     if len(chosen) > 1 and (decision.hunks is not None or decision.arguments is not None):
         raise UsageError("Hunks and arguments belong to one call: name it.")
-    ttl = agent.settings.plan_ttl
-    if expired_at(waiting.asked_at, ttl) and any(_waiting_kind(waiting, call) == "plan" for call in waiting.undecided):
-        return _expire(agent, waiting, expired_words(ttl), asked)
+    if waiting.expired(agent.settings.plan_ttl) and any(
+        _waiting_kind(waiting, call) == "plan" for call in waiting.undecided
+    ):
+        return _expire(agent, waiting, asked)
     # Everything is checked before anything is decided.
     agent.decide(waiting, [_decision_about(agent, waiting, call, decision) for call in chosen])
     if waiting.undecided:
-        print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
+        print_pending(session_id, agent.restored.pending(), agent.store.folder)
         return SUSPENDED
     return resume_waiting(agent, asked)
 
@@ -251,7 +254,7 @@ def _report_decided(agent: Session, now: Mapping[str, object]) -> int:
     print_notice("Another process has decided this in the meantime; nothing was changed here.")
     if not now or agent.restored is None:
         return USAGE
-    print_pending(agent.session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
+    print_pending(agent.session_id, agent.restored.pending(), agent.store.folder)
     return SUSPENDED
 
 
@@ -267,7 +270,7 @@ def _choose_calls(
     assert agent.restored is not None
     session_id = agent.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
-        print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
+        print_pending(session_id, agent.restored.pending(), agent.store.folder)
         raise UsageError(f"{escape_controls(wrong)} is not waiting in session {session_id}.")
     if decision.every:
         # A question needs an answer in words, so approving all calls leaves it pending.
@@ -281,7 +284,7 @@ def _choose_calls(
         questions = [call for call in undecided if _waiting_kind(waiting, call) != "approval"]
         if len(questions) == 1:
             return tuple(questions)
-    print_pending(session_id, pending_of(agent.restored), project_store(agent.run_env).folder)
+    print_pending(session_id, agent.restored.pending(), agent.store.folder)
     more = "" if decision.word == "answer" else ", or use --all"
     raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
 
@@ -289,7 +292,7 @@ def _choose_calls(
 def _decision_about(agent: Session, waiting: WaitingTurn, call: str, decision: PendingDecision) -> UserDecision:
     """Return the decision about one call. Raises UsageError, with the command to use instead where there is one."""
     kind, word, text = _waiting_kind(waiting, call), decision.word, decision.text
-    short = project_store(agent.run_env).short(agent.session_id)
+    short = agent.store.short(agent.session_id)
     short += f" {call}" if len(waiting.undecided) > 1 else ""
     if kind == "approval" and word == "answer":
         raise UsageError(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
@@ -335,12 +338,10 @@ def _check_writes(agent: Session, waiting: WaitingTurn, plan: dict[str, Any], mo
     print_warning(f"warning: {why}")
 
 
-def _expire(agent: Session, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
-    """Close a turn whose plan has expired: nothing runs and no model is called."""
-    claim_plan(project_store(agent.run_env).folder, agent.session_id)
-    agent.abandon(why)
+def _expire(agent: Session, waiting: WaitingTurn, asked: HeadlessOptions) -> int:
+    """Close a turn whose plan has expired."""
     as_json = asked.output_format != "text"
-    return report_expired(agent.session_id, why, waiting, as_json=as_json, structured=asked.structured)
+    return report_expired(agent.session_id, agent.expire_plan(), waiting, as_json=as_json, structured=asked.structured)
 
 
 def resume_waiting(agent: Session, asked: HeadlessOptions) -> int:
@@ -353,7 +354,7 @@ def resume_waiting(agent: Session, asked: HeadlessOptions) -> int:
             f"There is nothing to resume in session {session_id}: its last turn has ended. "
             f"To send a message: agent -p --resume {session_id[:8]} PROMPT"
         )
-    claim_plan(project_store(agent.run_env).folder, session_id)
+    agent.store.claim_plan(agent.session_id)
     if restored.waiting is None:
         agent.pick_up()
     return resume_headless(asked, agent, session_report(agent), turn.spent, turn.by_model)

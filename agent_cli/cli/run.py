@@ -16,7 +16,6 @@ from agent_cli import (
     Layers,
     RunEnvironment,
     Session,
-    SessionNotFoundError,
     SessionStore,
     Usage,
     UsageError,
@@ -33,7 +32,7 @@ from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.run_environment import is_dumb
 from agent_cli.kernel.runtime.models import NoAccessError
 from agent_cli.kernel.session.records import Restored
-from agent_cli.kernel.session.store import close_stored_call, state_folder
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.commands import split_call
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.headless.output import FAILED
@@ -57,7 +56,6 @@ with lazy_imports():
     )
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
-    from agent_cli.kernel.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.kernel.runtime import session_commands, session_log
     from agent_cli.kernel.session import pending_plans
     from agent_cli.shells.headless import pending
@@ -122,7 +120,7 @@ def run_repl(options: RunOptions) -> int:
 
 def _change_stage(options: RunOptions, agent: Session) -> int:
     """Go on with a session in a stage, or outside it if this is one; return the exit code."""
-    saved = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).path(agent.session_id).exists()
+    saved = agent.stored.path.exists()
     if agent.run_env.stage is not None:
         agent.run_env.stage.request("leave", session=agent.session_id if saved else "-")
         return 0
@@ -195,7 +193,7 @@ def run_host_session(options: RunOptions) -> int:
     try:
         return host_session.HostSession(setup).run()
     except StillWaitingError as waiting:
-        folder = SessionStore(state_folder(run_env.env), run_env.root).folder
+        folder = SessionStore.of(run_env).folder
         known = waiting.session_id, waiting.items, folder, str(waiting)
         return pending.report_unsent(*known, as_json=True, structured=False)
 
@@ -248,7 +246,7 @@ def run_one_shot(options: RunOptions) -> int:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:
         as_json = asked.output_format != "text"
-        folder = SessionStore(state_folder(run_env.env), run_env.root).folder
+        folder = SessionStore.of(run_env).folder
         known = waiting.session_id, waiting.items, folder, str(waiting)
         return pending.report_unsent(*known, as_json=as_json, structured=asked.structured)
     finally:
@@ -278,19 +276,18 @@ def _answer_pending_plan(agent: Session) -> None:
     waiting = agent.restored.waiting if agent.restored else None
     if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
         return
-    if runtime_pending.is_deferred(waiting):
+    if waiting.is_deferred:
         return
-    session_id, conversation, ttl = agent.session_id, agent, agent.settings.plan_ttl
-    items = runtime_pending.pending_of(agent.restored)
+    session_id, conversation = agent.session_id, agent
+    items = agent.restored.pending()
     if any(item["kind"] != "plan" or "decided" in item for item in items):
         raise StillWaitingError(session_id, items, NOT_SENT)
-    folder = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).folder
-    expired = pending_plans.expired_at(waiting.asked_at, ttl)
+    expired = waiting.expired(agent.settings.plan_ttl)
     if expired:
-        print_notice(pending_plans.expired_words(ttl))
+        print_notice(expired)
     plan = waiting.questions[waiting.undecided[0]].data
     if expired:
-        conversation.expect_reply(pending_plans.expired_words(ttl))
+        conversation.expect_reply(expired)
     else:
         why = "The user replied with a comment; see their next message."
         conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
@@ -300,7 +297,7 @@ def _answer_pending_plan(agent: Session) -> None:
             if is_approval(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
-            pending_plans.claim_plan(folder, session_id)
+            agent.store.claim_plan(agent.session_id)
         return text
 
     conversation.expanders.insert(0, claim)
@@ -308,7 +305,7 @@ def _answer_pending_plan(agent: Session) -> None:
 
 def _refuse_copy_if_waiting(restored: Restored) -> None:
     """Refuse to copy a session that waits for the user. Raises StillWaitingError."""
-    items = runtime_pending.pending_of(restored)
+    items = restored.pending()
     if any(item["kind"] != "plan" for item in items):
         raise StillWaitingError(restored.header.session_id, items, NOT_SENT)
 
@@ -317,12 +314,12 @@ def _claim_pending_plan(agent: Session) -> None:
     """With `plan_review_fresh`, let the first message of a new session answer the project's pending plan."""
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
-    store = SessionStore(state_folder(agent.run_env.env), agent.run_env.root)
-    plan = pending_plans.claim_plan(store.folder)
+    store = agent.store
+    plan = store.claim_plan()
     if plan is None:
         return
     text = f"The plan was claimed by session {agent.session_id}."
-    close_stored_call(store, plan.session_id, plan.call_id, text)
+    store.session(plan.session_id).close_call(plan.call_id, text)
     if not pending_plans.is_expired(plan.created, agent.settings.plan_ttl):
         request = plan_request(store, plan.session_id)
         agent.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words, request))
@@ -330,10 +327,8 @@ def _claim_pending_plan(agent: Session) -> None:
 
 def plan_request(store: SessionStore, session_id: str) -> str:
     """Return the request that a plan of a session answers; "" if the session is gone."""
-    try:
-        return progress.goal_of(store.load(session_id).history)
-    except SessionNotFoundError:
-        return ""
+    restored = store.session(session_id).load_if_any()
+    return progress.goal_of(restored.history) if restored is not None else ""
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
@@ -388,7 +383,7 @@ def session_report(agent: Session) -> RunReport:
         ),
         output_style=settings.output_style,
         servers=agent.mcp.states() if agent.mcp is not None else (),
-        folder=SessionStore(state_folder(run_env.env), run_env.root).folder if settings.save_sessions else None,
+        folder=SessionStore.of(run_env).folder if settings.save_sessions else None,
         plan_ttl=settings.plan_ttl,
         ids=agent.ids,
         windows=(agent.chosen.window.tokens, agent.info.max_output if agent.info else None),

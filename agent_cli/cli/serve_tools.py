@@ -16,10 +16,9 @@ import mcp_types
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from agent_cli import Config, ToolCall
+from agent_cli import Config, ToolCall, __version__
 from agent_cli.cli.commands.tools import ToolRun, one_shot_context, run_call
 from agent_cli.kernel.runtime.tools import choose_tools, tool_specs
-from agent_cli.kernel.version import __version__
 from agent_tools.cancel import CancelToken
 
 CallTool = Callable[[str, dict[str, Any], CancelToken], Any]

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Literal
 
 from agent_cli.hooks import Hook
-from agent_cli.kernel.modes import Effort, Mode
+from agent_cli.kernel.modes import MAX_PLAN_MINUTES, Effort, Mode
 from agent_tools.record import Annotated, Value, hints_of
 
 
@@ -315,7 +315,7 @@ class Settings(TurnSettings, tag="Settings"):
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 25
 
     plan_review_fresh: Annotated[bool, "a new one-shot session may claim a plan that is waiting here"] = False
-    plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: forever"] = 4320
+    plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: forever"] = MAX_PLAN_MINUTES
     after_edit: Annotated[
         dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli import Layers, RunEnvironment, SessionNotFoundError, SessionStore, UsageError
+from agent_cli import Layers, RunEnvironment, SessionNotFoundError, SessionStore, UsageError, __version__
 from agent_cli.config.config import TELEMETRY_VARIABLE
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
@@ -24,7 +24,6 @@ from agent_cli.kernel.runtime.checkpoints import KEPT_DAYS, store_folder
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model, find_window, input_modalities, key_store
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.version import __version__
 from agent_cli.knowledge.memory import Memory
 from agent_cli.models.catalog import ModelInfo, lookup
 from agent_cli.models.registry import PROVIDERS, find_provider, is_loopback_url
@@ -188,10 +187,10 @@ def check_snapshots(run_env: RunEnvironment, settings: Settings) -> list[Finding
 
 def check_shell_state(run_env: RunEnvironment) -> list[Finding]:
     """Describe the environment commands would start with if the latest session is continued (`agent -c`)."""
-    store = SessionStore(state_folder(run_env.env), run_env.root)
+    store = SessionStore.of(run_env)
     try:
         latest = store.latest()
-        shell = store.load(latest).shell
+        shell = store.session(latest).load().shell
     except SessionNotFoundError:
         return []
     if shell is None:

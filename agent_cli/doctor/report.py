@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli import Config, Layers, RunEnvironment, UsageError, find_environment, read_settings
+from agent_cli import Config, Layers, RunEnvironment, UsageError, __version__, find_environment, read_settings
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, wrap_for_terminal
 from agent_cli.doctor.checks import (
@@ -42,7 +42,6 @@ from agent_cli.doctor.checks import (
 from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.kernel.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
-from agent_cli.kernel.version import __version__
 from agent_cli.knowledge.diagnostics import FileReport, ReportReader
 from agent_cli.knowledge.memory import load_memory
 from agent_cli.knowledge.plugins.manifest import PluginError

@@ -25,6 +25,8 @@ THINKING_BUDGETS: dict[Effort, int] = {
     "xhigh": 32000,
     "max": 48000,
 }
+# How long a plan may wait for approval.
+MAX_PLAN_MINUTES = 4320
 # Tokens for the text of an answer, in addition to the reasoning.
 ANSWER_TOKENS = 4096
 

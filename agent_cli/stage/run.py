@@ -50,7 +50,7 @@ def new_stage(run_env: RunEnvironment, use: Use) -> tuple[StageCopy, list[str]]:
     """Copy the project; return the copy, and notes for the user. use: of its git. Raises UsageError."""
     if why := why_not_staged(run_env):
         raise UsageError(f"The project cannot be staged: {why}.")
-    folder = stages_folder(SessionStore(state_folder(run_env.env), run_env.root).folder)
+    folder = stages_folder(SessionStore.of(run_env).folder)
     remove_old(folder)
     return make_copy(folder / os.urandom(6).hex(), run_env.root, run_env.env, use, utc_stamp())
 

@@ -17,9 +17,7 @@ from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, SessionNotFoundError
-from agent_cli.kernel.session.search import header_of
-from agent_cli.kernel.session.store import SessionStore, state_folder
-from agent_cli.kernel.session.summary import project_folders, session_files
+from agent_cli.kernel.session.store import SessionStore
 from agent_cli.takeover import claude, codex, convert, gemini, opencode
 from agent_cli.takeover.form import ForeignSession, FoundSession
 from agent_tools.record import Value, to_json
@@ -78,7 +76,7 @@ def foreign_sessions(run_env: RunEnvironment, programs: Iterable[str] = PROGRAMS
     """Return the sessions of these programs in this project, the latest first. every: those of all folders."""
     root = None if every else Path(os.path.realpath(run_env.root))
     # Transcripts of our own sessions may be among those of Claude Code.
-    own = {path.stem for folder in project_folders(state_folder(run_env.env)) for path in session_files(folder)}
+    own = {each.session_id for store in SessionStore.everywhere(run_env.env) for each in store.sessions()}
     sessions = (f for program in programs for f in PROGRAMS[program].find(run_env.env, run_env.home, root))
     found = [session for session in sessions if session.session_id not in own]
     return sorted(found, key=lambda session: session.updated, reverse=True)
@@ -88,7 +86,7 @@ def foreign_session_rows(
     run_env: RunEnvironment, programs: Iterable[str] = PROGRAMS, *, every: bool
 ) -> list[dict[str, str]]:
     """Return the sessions of `foreign_sessions` as JSON data, with the session of ours that each was taken over as."""
-    ours = taken_over(SessionStore(state_folder(run_env.env), run_env.root))
+    ours = taken_over(SessionStore.of(run_env))
     return [
         {
             "program": found.program,
@@ -141,7 +139,7 @@ def take_over(run_env: RunEnvironment, found: FoundSession) -> TakenOver:
     messages = convert.our_messages(session)
     if not any(isinstance(message, UserMessage) for message in messages):
         raise UsageError(f"There is no message in the session {found.session_id} ({found.path}).")
-    store = SessionStore(state_folder(run_env.env), run_env.root)
+    store = SessionStore.of(run_env)
     origin = f"{found.program} {found.session_id}"
     session_id = _session_id(origin, session)
     if store.path(session_id).exists():
@@ -182,7 +180,7 @@ def _write(path: Path, header: Header, events: Iterable[Event], run_env: RunEnvi
 
 def taken_over(store: SessionStore) -> dict[str, str]:
     """Return the sessions of a project that were taken over, the latest of each: "claude ID" to ours."""
-    origins = ((header_of(path).get("taken_from"), path.stem) for path in reversed(session_files(store.folder)))
+    origins = ((each.header.get("taken_from"), each.session_id) for each in reversed(store.sessions()))
     return {origin: session_id for origin, session_id in origins if origin}
 
 

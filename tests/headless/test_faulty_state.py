@@ -63,7 +63,7 @@ def test_a_disk_that_fills_up_meanwhile(work: Path, state: Path) -> None:
     done = agent(["-p", "--model", model, "-c", "--", "go"], work, {"AGENT_STATE_DIR": str(state)})
     assert done.returncode == 0 and not warnings(done.stderr)
     store = SessionStore(state, work)
-    assert [store.load(i).bad for i in store.ids()] == [0, 0]
+    assert [store.session(i).load().bad for i in store.ids()] == [0, 0]
 
 
 def test_a_read_only_state_folder(work: Path, state: Path) -> None:

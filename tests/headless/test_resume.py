@@ -16,10 +16,9 @@ from agent_cli.config.config import Config
 from agent_cli.kernel.decisions import defer, deny
 from agent_cli.kernel.runtime import builder
 from agent_cli.kernel.runtime.environment import find_environment
-from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.session.files import encode_record
-from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.store import StoredSession
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
@@ -292,12 +291,10 @@ def test_a_waiting_session_is_read_once_and_built_once(work: Path, monkeypatch: 
 
         return counted
 
-    monkeypatch.setattr(SessionStore, "load", counting("read", SessionStore.load))
+    monkeypatch.setattr(StoredSession, "load", counting("read", StoredSession.load))
     monkeypatch.setattr(builder, "make_context", counting("built", builder.make_context))
     run_env, config = find_environment(os.environ), Config(latest=True)
-    agent = Session.open(
-        config, run_env, lambda on_ask: (deny, defer), print, as_saved="waiting", check=refuse_copy, attended=True
-    )
+    agent = Session.open(config, run_env, lambda on_ask: (deny, defer), print, as_saved="waiting", attended=True)
     try:
         assert agent.restored is not None
         assert agent.restored.waiting is not None

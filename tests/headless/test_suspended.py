@@ -151,11 +151,12 @@ def test_a_plan_expires(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next((work.parent / "home" / "state").rglob("*.jsonl"))
     from agent_cli.kernel.session import pending_plans
 
-    assert not pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
+    asked = pending_plans.seconds_of(json.loads(path.read_bytes().splitlines()[-1])["time"])
+    assert not pending_plans.is_expired(asked, 60)
     now = time.time()
     monkeypatch.setattr(pending_plans.time, "time", lambda: now + 3601)
-    assert pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
-    assert not pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 0)
+    assert pending_plans.is_expired(asked, 60)
+    assert not pending_plans.is_expired(asked, 0)
 
 
 def test_a_plan_is_taken_exactly_once(tmp_path: Path) -> None:

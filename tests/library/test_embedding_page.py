@@ -27,6 +27,14 @@ print(session, *dict.fromkeys(socket.sent))
 """
 
 
+SUSPENDED = """
+from agent_cli import open_agent
+
+with open_agent(model="openai/gpt-5", approve="suspend") as agent:
+    agent.run("Run the tests.")
+"""
+
+
 def example(heading: str) -> str:
     """The Python block below a heading of the page."""
     section = PAGE.partition(f"\n## {heading}\n")[2]
@@ -134,9 +142,27 @@ def test_a_front_end_of_your_own(tmp_path: Path) -> None:
     assert found.splitlines() == ["done Find test_*", "Complete There are none."]
 
 
+def test_stored_sessions(tmp_path: Path) -> None:
+    calls = [Reply(calls=(Call("Glob", {"pattern": "*.py"}),)), Reply(text="There are none.")]
+    asks = Reply(calls=(Call("Bash", {"command": "make test"}),))
+    with ModelServer([*calls, asks]) as server:
+        ran(example("One turn"), tmp_path, server)
+        ran(SUSPENDED, tmp_path, server)
+    with ModelServer([]) as server:
+        found = ran(example("Stored sessions"), tmp_path, server).splitlines()
+        assert not server.bodies
+    second, first, waits, turn, view = found
+    assert first == "Which tests cover slug.py?: 4 messages, done"
+    assert second.startswith("Run the tests.: ") and second.endswith(" messages, waiting")
+    assert re.fullmatch(r"[0-9a-f]{8} waits: .*make test", waits)
+    assert turn.startswith("Which tests cover slug.py?: 1 calls, $")
+    assert view == "['Glob'] not open"
+    assert len(list((tmp_path / "home").rglob("*.archived"))) == 1
+
+
 def test_the_stable_names_are_listed() -> None:
     table = PAGE.partition("\n## Stable names\n")[2]
     listed = re.findall(r"`(\w+)`", "\n".join(line for line in table.splitlines() if line.startswith("| ")))
     assert sorted(listed) == sorted(agent_cli.__all__)
-    assert set(agent_cli.__all__) == set(agent_cli._HOMES) and len(agent_cli.__all__) <= 70
+    assert set(agent_cli.__all__) == set(agent_cli._HOMES) and len(agent_cli.__all__) <= 75
     assert all(getattr(agent_cli, name) is not None for name in agent_cli.__all__)

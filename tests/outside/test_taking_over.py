@@ -34,7 +34,7 @@ def test_a_session_written_now_is_taken_over_and_continued(work: Path, home: Pat
             for row in _rows(work, name):
                 session_id = take(work, name, row)["session_id"]
                 [path] = home.glob(f"state/sessions/*/{session_id}.jsonl")
-                lines = shown(SessionStore.at(path.parent).load(session_id))
+                lines = shown(SessionStore.at(path.parent).session(session_id).load())
                 # How much Gemini CLI keeps after its summary depends on the lengths of paths.
                 taken.append([*lines[:2], *lines[-3:]] if (name, part) == ("gemini", "later") else lines)
             found.append(sorted(taken))

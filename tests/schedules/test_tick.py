@@ -50,7 +50,7 @@ def test_no_run_starts_while_one_waits(tmp_path: Path) -> None:
     machine.does = lambda machine, log: machine.session(log, "Suspended")
     machine.at("2026-11-27 13:00")
     session = machine.runs(hourly)[0].session_id
-    log = machine.store.log(hourly, session)
+    log = machine.store.session(hourly, session).path
     assert machine.at("2026-11-27 14:00") == [
         f"the run of 2026-11-27 14:00 was skipped: session {session[:8]} waits for you."
     ]
@@ -99,7 +99,7 @@ def test_a_session_that_was_removed_does_not_run_again(tmp_path: Path) -> None:
     machine.does = lambda machine, log: machine.session(log, "Suspended")
     machine.at("2026-11-28 09:00")
     machine.at("2026-11-28 09:01")
-    machine.store.log(daily, machine.runs(daily)[0].session_id).unlink()
+    machine.store.session(daily, machine.runs(daily)[0].session_id).path.unlink()
     machine.at("2026-11-28 09:02")
     assert [(run.step, run.why, run.attempts) for run in machine.runs(daily)] == [
         ("ended", "its session was removed", 1)

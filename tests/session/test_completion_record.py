@@ -26,8 +26,6 @@ from agent_cli.kernel.session.completion_record import (
     CompletionRecord,
     RecordedStep,
     completion_record,
-    record_json,
-    record_lines,
 )
 from agent_cli.kernel.session.view import SessionView
 from agent_tools.results import CommandOutput, Diff, Note, TodoItem
@@ -122,7 +120,7 @@ def test_a_check_in_the_background_counts_from_its_start() -> None:
 def test_a_check_that_could_not_run_is_no_failure() -> None:
     assert steps(plan("> a"), edit("a.py"), run("pytest", 127))[0].verdict == "unproven"
     assert "check: pytest: killed, failed" in " ".join(
-        line for line, _ in record_lines(record(plan("> a"), edit("a.py"), run("pytest", None)))
+        line for line, _ in record(plan("> a"), edit("a.py"), run("pytest", None)).lines()
     )
 
 
@@ -146,7 +144,7 @@ def test_work_before_a_step_is_done_belongs_to_it_and_a_step_that_goes_is_named(
     assert [file.path for file in first.files] == ["a.py"] and [file.path for file in second.files] == ["b.py"]
     assert (second.verdict, third.status) == ("passed", "dropped")
     assert "[-] 3. c (taken out of the plan)" in [
-        line for line, _ in record_lines(record(plan("a", "b", "c"), plan("x a", "b")))
+        line for line, _ in record(plan("a", "b", "c"), plan("x a", "b")).lines()
     ]
 
 
@@ -169,7 +167,7 @@ def test_a_session_without_a_plan_has_a_record_of_its_changes() -> None:
     made = record(edit("a.py"), run("pytest", 0), edit("b.py"))
     assert made.summary == "2 files changed, not checked after the last change: b.py" and not made.plans
     assert made.outside is not None and made.outside.verdict == "unchecked"
-    assert record().summary == "" and record_json(record())["plans"] == []
+    assert record().summary == "" and record().data()["plans"] == []
 
 
 def test_a_rewound_plan_goes_on_from_there() -> None:

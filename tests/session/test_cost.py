@@ -22,7 +22,7 @@ from agent_cli.kernel.session.files import read_log
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header
 from agent_cli.kernel.session.restore import restore
-from agent_cli.kernel.session.summary import summarize_session
+from agent_cli.kernel.session.store import StoredSession
 from agent_cli.kernel.session.timeline import build_timeline
 from agent_cli.kernel.session.view import SessionView
 from tests.support.program import agent
@@ -86,7 +86,7 @@ def used(cost: float) -> Usage:
 
 def test_all_sums_of_a_log_agree(log: Path) -> None:
     data = read_log(log)
-    spent, listed = SessionView.of_log(data), summarize_session(log)
+    spent, listed = SessionView.of_log(data), StoredSession(log).summary()
     assert listed is not None
     assert spent.usage.cost == 255
     assert listed.cost == 255

@@ -66,7 +66,7 @@ def test_the_program_is_killed_while_it_works(work: Path) -> None:
             running.send_signal(signal.SIGKILL)
             running.wait()
         for session_id in store.ids():
-            found = store.load(session_id)
+            found = store.session(session_id).load()
             texts = [m.text for m in found.history if isinstance(m, UserMessage)]
             assert texts[: len(lines)] == lines and len(texts) <= len(lines) + 1
             assert found.bad == 0 and not unpaired(found.history)
@@ -74,7 +74,7 @@ def test_the_program_is_killed_while_it_works(work: Path) -> None:
     done = agent([*args, *(["-c"] if store.ids() else []), "--", "to the end"], work)
     assert done.returncode == 0, done.stderr
     [session_id] = store.ids()
-    found = store.load(session_id)
+    found = store.session(session_id).load()
     assert found.last is not None and isinstance(found.history[-1], AssistantMessage)
     ran = (work.parent / "done.txt").read_text().split()
     assert len(ran) == len(set(ran))

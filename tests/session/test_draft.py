@@ -95,7 +95,7 @@ def test_a_new_session_takes_up_what_a_killed_one_left_and_only_once(tmp_path: P
 def test_the_files_of_a_session(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, Path("/project"))
     DraftFile(store.folder, "s-1").save("x")
-    assert store.files("s-1") == [store.path("s-1"), store.folder / "s-1.draft"]
+    assert store.session("s-1").files() == [store.path("s-1"), store.folder / "s-1.draft"]
     # What a kill in the middle of mending leaves has all that was said.
     (store.folder / "s-1.mending").write_bytes(b"half")
-    assert store.folder / "s-1.mending" in store.files("s-1")
+    assert store.folder / "s-1.mending" in store.session("s-1").files()

@@ -34,16 +34,10 @@ from agent_cli.kernel.session.history import (
 )
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.restore import restore
-from agent_cli.kernel.session.search import SeveralSessionsError, contains_text, find_session
-from agent_cli.kernel.session.store import SessionStore, is_deleted
-from agent_cli.kernel.session.summary import (
-    first_words,
-    size,
-    summaries_of_all_projects,
-    summarize_session,
-    summarize_sessions,
-)
+from agent_cli.kernel.session.store import SessionStore, StoredSession
+from agent_cli.kernel.session.summary import first_words
 from agent_tools.results import CommandOutput
+from agent_tools.text import short_size
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, asked, called, ended, keep, session_id, turn
 
@@ -64,7 +58,7 @@ def store(tmp_path: Path) -> SessionStore:
 def test_a_glance_says_what_reading_all_of_it_says(store: SessionStore) -> None:
     events = [*turn("Fix  the\nparser, please", "Yes.", 0.25), *turn("More", "Done.", 0.5)]
     path = keep(store, 1, events, name="Parser", branch="main", root="/w")
-    found, whole = summarize_session(path), restore(path.read_bytes(), "x")
+    found, whole = StoredSession(path).summary(), restore(path.read_bytes(), "x")
     assert found is not None
     assert (found.name, found.first, found.branch, found.root) == ("Parser", "Fix the parser, please", "main", "/w")
     assert (found.messages, found.cost, found.ended) == (len(whole.history), whole.usage.cost, "done")
@@ -82,7 +76,7 @@ def test_a_glance_says_what_reading_all_of_it_says(store: SessionStore) -> None:
     ],
 )
 def test_a_glance_says_how_it_ended(store: SessionStore, last: TurnStarted, how: str) -> None:
-    found = summarize_session(keep(store, 1, [*turn("a", "b"), last]))
+    found = StoredSession(keep(store, 1, [*turn("a", "b"), last])).summary()
     assert found is not None
     assert found.ended == how
 
@@ -91,35 +85,35 @@ def test_damage_is_passed_over_and_what_is_no_log_is_nothing(store: SessionStore
     path = keep(store, 1, turn("a", "b"))
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"\0\0{garbage", *lines[1:-2], lines[-2][:30]]))
-    found = summarize_session(path)
+    found = StoredSession(path).summary()
     assert found is not None
     assert (found.first, found.messages) == ("a", 2)
     path.write_bytes(b"nothing of the kind\n")
-    assert summarize_session(path) is None
-    assert list(summarize_sessions(store.folder)) == []
+    assert StoredSession(path).summary() is None
+    assert list(store.summaries()) == []
 
 
 def test_by_id_name_and_words(store: SessionStore) -> None:
     one = keep(store, 0x10, turn("fix the parser", "I look into lexer.py"), name="Parser work")
     two = keep(store, 0x11, turn("write docs", "the PARSER is described"))
-    assert find_session(store, one.stem) == one
-    assert find_session(store, "00000011") == two
-    assert find_session(store, "parser work") == one
-    assert find_session(store, "the fix") == one
-    assert find_session(store, "lexer") == one
-    assert find_session(store, "described parser") == two
-    with pytest.raises(SeveralSessionsError, match="2 sessions of this project begin with 0000") as several:
-        find_session(store, "0000")
+    assert store.find(one.stem).path == one
+    assert store.find("00000011").path == two
+    assert store.find("parser work").path == one
+    assert store.find("the fix").path == one
+    assert store.find("lexer").path == one
+    assert store.find("described parser").path == two
+    with pytest.raises(SessionNotFoundError, match="2 sessions of this project begin with 0000") as several:
+        store.find("0000")
     assert [g.path for g in several.value.found] == [two, one]
     with pytest.raises(SessionNotFoundError, match="No session of this project fits 'haskell'"):
-        find_session(store, "haskell")
+        store.find("haskell")
     with pytest.raises(SessionNotFoundError, match="begins with ffff"):
-        find_session(store, "ffff")
+        store.find("ffff")
 
 
 def test_words_that_look_like_an_id_are_words_too(store: SessionStore) -> None:
     path = keep(store, 1, turn("a facade for the cache", "ok"))
-    assert find_session(store, "facade") == path
+    assert store.find("facade").path == path
 
 
 def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) -> None:
@@ -127,12 +121,13 @@ def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) ->
     path = keep(other, 0x22, turn("a", "b"), root=str(tmp_path / "moved"))
     keep(store, 1, turn("c", "d"))
     with pytest.raises(SessionNotFoundError, match=r"00000022 is of .*moved, which no longer exists"):
-        find_session(store, "00000022")
+        store.find("00000022")
     (tmp_path / "moved").mkdir()
     with pytest.raises(SessionNotFoundError, match=r"00000022 is of .*moved: resume it there"):
-        find_session(store, "00000022")
-    assert find_session(store, "00000022", anywhere=True) == path
-    assert [g.first for g in summaries_of_all_projects(tmp_path / "state")] in (["a", "c"], ["c", "a"])
+        store.find("00000022")
+    assert store.find("00000022", anywhere=True).path == path
+    everywhere = SessionStore.all_summaries({"AGENT_STATE_DIR": str(tmp_path / "state")})
+    assert [g.first for g in everywhere] in (["a", "c"], ["c", "a"])
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -146,17 +141,17 @@ def test_every_piece_of_what_was_written_is_found(text: str, start: int, length:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = keep(SessionStore(Path(folder), Path(folder)), 1, turn("question", text))
-        assert contains_text(path, words)
-        assert not contains_text(path, [*words, "qqqqzzzz"])
+        assert StoredSession(path).excerpt(words)
+        assert not StoredSession(path).excerpt([*words, "qqqqzzzz"])
 
 
 def test_results_and_arguments_are_searched_and_the_system_prompt_is_not(store: SessionStore) -> None:
     call = ToolCall("c1", "Bash", {"command": "grep Straße *.txt"})
     path = keep(store, 1, [asked("hi"), answered("", call), *called(call, 'x.txt: "quoted\\path"')], name="Ünïcode")
     for words in (["straße"], ['"quoted\\path"'], ["ünïcode"], ["grep", "hi"]):
-        assert contains_text(path, words), words
-    assert not contains_text(path, ["you", "are."])
-    assert contains_text(path, ["*.txt"]) == "grep Straße *.txt"
+        assert StoredSession(path).excerpt(words), words
+    assert not StoredSession(path).excerpt(["you", "are."])
+    assert StoredSession(path).excerpt(["*.txt"]) == "grep Straße *.txt"
 
 
 def test_the_last_exchange_is_shown_as_it_was(store: SessionStore) -> None:
@@ -276,7 +271,7 @@ def test_messages_alone_are_enough(store: SessionStore) -> None:
     [(0, "0B"), (999, "999B"), (1_000, "1K"), (999_499, "999K"), (1_000_000, "1.0M"), (123_456_789, "123M")],
 )
 def test_sizes_in_one_unit(count: int, said_so: str) -> None:
-    assert size(count) == said_so
+    assert short_size(count) == said_so
 
 
 def test_a_long_first_message_ends_in_an_ellipsis() -> None:
@@ -289,7 +284,7 @@ def test_an_old_transcript_that_a_cleanup_removes_ends_no_session(tmp_path: Path
     transcript.parent.mkdir()
     log.write_text("{}\n")
     transcript_note(log).write_text(f"{transcript}\nhost")
-    assert is_deleted(log)
+    assert StoredSession(log).is_deleted
     old = log.stat().st_mtime - 30 * 86_400
     os.utime(log, (old, old))
-    assert not is_deleted(log)
+    assert not StoredSession(log).is_deleted

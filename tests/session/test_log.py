@@ -157,12 +157,12 @@ def test_finding_by_the_beginning_of_an_id(tmp_path: Path) -> None:
     path = store.path("aaab-2")
     path.write_bytes(path.read_bytes().replace(b"\n", "\u2028".encode()))
     assert store.latest() == "aaab-2"
-    assert store.find("aaaa") == "aaaa-1"
+    assert store.find_id("aaaa") == "aaaa-1"
     with pytest.raises(SessionNotFoundError, match="2 sessions"):
-        store.find("aaa")
+        store.find_id("aaa")
     with pytest.raises(SessionNotFoundError, match="No session"):
-        store.find("b")
-    assert [s.messages for s in store.list()] == [4, 4]
+        store.find_id("b")
+    assert [store.session(i).info().messages for i in store.ids()] == [4, 4]
     assert SessionStore(tmp_path, Path("/some/other")).ids() == []
 
 

@@ -125,7 +125,7 @@ def test_a_session_without_its_header_is_gone_on_with(work: Path) -> None:
     assert agent(["-p", "--model", model, "first"], work).returncode == 0
     [path] = (work.parent / "home/state/sessions").rglob("*.jsonl")
     path.write_bytes(b"\0" * 99 + path.read_bytes()[99:])
-    found = SessionStore(work.parent / "home/state", work).load(path.stem)
+    found = SessionStore(work.parent / "home/state", work).session(path.stem).load()
     assert found.rebuilt and found.bad == 1 and found.header.root == str(work)
     done = agent(["-p", "-c", "--model", model, "second"], work)
     assert (done.returncode, done.stdout) == (0, "Two.\n")

@@ -63,7 +63,7 @@ class CrashMachine(Machine):
                 {"text": "On it.", "calls": [{"name": "Mark", "arguments": {"number": 1}}]}
             ]
             replies += [{"text": "That is all."}] * 5
-            log = self.store.log(schedule, found)
+            log = self.store.session(schedule, found).path
             log.parent.mkdir(parents=True, exist_ok=True)
             crashes.process(log, self.marks, replies, Dice(at, kind), "torn" if kind == "torn" else "call", silent())
             code = 0

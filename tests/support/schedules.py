@@ -53,7 +53,7 @@ class Machine:
         self.started.append(words)
         schedule = next(s for s in self.store.all() if s.folder == str(how["cwd"]))
         found = next((w.partition("=")[2] for w in words if w.startswith("--session-id=")), words[-1])
-        self.does(self, self.store.log(schedule, found))
+        self.does(self, self.store.session(schedule, found).path)
         return Ended()
 
     def session(self, log: Path, result: Any = "Complete") -> None:

@@ -32,7 +32,7 @@ def place(name: str, part: str, home: Path, work: Path) -> None:
 
 def load(home: Path, session_id: str) -> Restored:
     [path] = home.glob(f"state/sessions/*/{session_id}.jsonl")
-    return SessionStore.at(path.parent).load(session_id)
+    return SessionStore.at(path.parent).session(session_id).load()
 
 
 def take(work: Path, *args: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.output import DummyOutput
 
 from agent_cli.kernel.session.store import SessionStore
-from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
+from agent_cli.kernel.session.summary import SessionSummary
 from agent_cli.shells.terminal.dialogs.session_picker import SessionFilter, SessionPicker, session_row
 from tests.support.pipe_terminal import PipeTerminal
 from tests.support.session_logs import keep, turn
@@ -46,7 +46,7 @@ def test_titles_first_then_what_was_written(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, tmp_path)
     keep(store, 1, turn("fix the parser", "lexer"), branch="feature/x")
     keep(store, 2, turn("docs", "about the parser"))
-    narrowing = SessionFilter(list(summarize_sessions(store.folder)))
+    narrowing = SessionFilter(list(store.summaries()))
     assert [g.first for g in narrowing.matching("")] == ["docs", "fix the parser"]
     assert [g.first for g in narrowing.matching("PARSER")] == ["fix the parser"]
     assert [g.first for g in narrowing.matching("feature")] == ["fix the parser"]

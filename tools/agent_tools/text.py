@@ -14,9 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_tools.fs.safe_files import open_stream
 from agent_tools.shell.output_file import Scratch, SpillFile
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 def utc_stamp(seconds: float | None = None, *, milliseconds: bool = False) -> str:
@@ -46,6 +50,27 @@ def short_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m {whole % 60:02}s"
     return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def short_age(stamp: str, now: datetime) -> str:
+    """Format how long ago a time of a log was: "5m", "3h", "12d"; "?" if it cannot be parsed."""
+    try:
+        seconds = max(0.0, (now - now.fromisoformat(stamp)).total_seconds())
+    except (ValueError, TypeError):
+        return "?"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def short_size(count: int) -> str:
+    """Format a byte count in one unit: "812B", "12K", "3.4M"."""
+    if count < 1_000:
+        return f"{count}B"
+    if count < 999_500:
+        return f"{count / 1_000:.0f}K"
+    return f"{count / 1e6:.1f}M" if count < 99_950_000 else f"{count / 1e6:.0f}M"
 
 
 def dollars(cost: float) -> str:

@@ -21,10 +21,6 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import echo, local_time, print_json, print_warning
 from agent_cli.kernel.events import RuleScope
-from agent_cli.kernel.runtime.pending import pending_of, pending_sessions, project_store, session_holder
-from agent_cli.kernel.session.search import root_of
-from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.summary import age, project_folders
 from agent_cli.shells.headless.output import SUSPENDED
 from agent_cli.shells.headless.pending import decide_commands, headline, pending_question_lines, print_pending
 from agent_cli.shells.terminal.dialogs.questions import review_diffs, review_lines
@@ -34,7 +30,7 @@ from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import plan_text
 from agent_tools.record import from_json
 from agent_tools.results import Diff
-from agent_tools.text import escape_controls, one_line, parse_number, shorten
+from agent_tools.text import escape_controls, one_line, parse_number, short_age, shorten
 
 if TYPE_CHECKING:
     from agent_cli.shells.headless.run import FailOnQuestion
@@ -54,20 +50,18 @@ def pending(
     everywhere: Annotated[bool, typer.Option("--all", help="Look in all projects.")] = False, as_json: AsJson = False
 ) -> int:
     run_env = find_environment(os.environ)
-    own = project_store(run_env)
+    own = SessionStore.of(run_env)
     stores = [own]
     if everywhere:
-        folders = project_folders(state_folder(run_env.env))
-        stores += [SessionStore.at(folder) for folder in folders if folder != own.folder]
+        stores += [store for store in SessionStore.everywhere(run_env.env) if store.folder != own.folder]
     found: list[dict[str, Any]] = []
     names = []
     for store in stores:
-        for session_id, items in pending_sessions(store).items():
-            root, where = root_of(store.path(session_id)), session_holder(store, session_id)
-            host = store.host_of(session_id)
+        for session_id, items in store.pending().items():
+            stored = store.session(session_id)
             found.append(
-                {"session_id": session_id, "root": root, "host": host or None, "open_in": where or None,
-                 "pending": items}
+                {"session_id": session_id, "root": stored.root, "host": stored.host or None,
+                 "open_in": stored.holder() or None, "pending": items}
             )  # fmt: skip
             names.append(store.short(session_id))
     if as_json:
@@ -88,7 +82,7 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
     opened = session["open_in"]
     note = f" (open in {opened}: answer it there)" if opened else ""
     host = f" of {session['host']}" if session["host"] else ""
-    yield f"session {session_id}{host}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{note}"
+    yield f"session {session_id}{host}{where}, asked {short_age(first['asked_at'], datetime.now(UTC))} ago{note}"
     if first["request"]:
         yield f"  request: {_shorten(first['request'])}"
     text = ""
@@ -253,9 +247,9 @@ def resume_session(
     session: SessionArgument = "", output_format: OutputFormat = "text", verbose: Verbose = False
 ) -> int:
     run_env = find_environment(os.environ)
-    store = project_store(run_env)
+    store = SessionStore.of(run_env)
     try:
-        session_id = store.find(session) if session else store.latest()
+        session_id = store.find_id(session) if session else store.latest()
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     fails: list[FailOnQuestion | None] = []
@@ -272,7 +266,7 @@ def resume_session(
     try:
         waiting = agent.restored.waiting if agent.restored else None
         if agent.restored is not None and waiting is not None and waiting.undecided:
-            print_pending(session_id, pending_of(agent.restored), store.folder)
+            print_pending(session_id, agent.restored.pending(), store.folder)
             return SUSPENDED
         return decide_calls.resume_waiting(agent, asked)
     finally:

@@ -30,9 +30,6 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.console import echo, print_ignored, print_json, table
 from agent_cli.kernel.decisions import Decision, Level
 from agent_cli.kernel.rules import Rule, RuleError, RuleList, read_rule, split_rules
-from agent_cli.kernel.runtime.pending import project_store
-from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.session.restore import records
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.policy.explain import describe_rule
 from agent_cli.policy.policy import Policy
@@ -314,7 +311,7 @@ def learn_rules(
     run_env = find_environment(os.environ)
     rules = read_settings(Config(), run_env).rules
     since = time.time() - days * 86_400
-    approved = [r for r in _approved_requests(project_store(run_env), since) if not _is_allowed(r, run_env, rules)]
+    approved = [r for r in _approved_requests(SessionStore.of(run_env), since) if not _is_allowed(r, run_env, rules)]
     counts: Counter[str] = Counter()
     left = 0
     for request in approved:
@@ -341,18 +338,18 @@ def learn_rules(
 def _approved_requests(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
     """Yield the requests that users approved in sessions changed since then."""
     for session_id in store.ids():
-        path = store.path(session_id)
+        session = store.session(session_id)
         try:
-            if path.stat().st_mtime < since:
+            if session.path.stat().st_mtime < since:
                 return  # the latest come first
-            data = read_log(path)
+            records = session.records()
         except OSError:
             continue
         asked: dict[str, ApprovalRequested] = {}
         # A run that resumes to carry a decision out records the question again.
         decided: set[tuple[str, str]] = set()
-        for record in records(data)[0]:
-            kind, event = record["type"], record["data"]
+        for record in records:
+            kind, event = record.type, record.data
             while kind == "SubagentEvent":
                 event = event["event"]
                 kind = event["type"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,14 +10,13 @@ import typer
 from agent_cli import Config, SessionView, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJsonObject, ListingGroup, SessionArgument
-from agent_cli.cli.commands.show import find_log
+from agent_cli.cli.commands.show import find_session
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_json, print_notice
 from agent_cli.git.notes import NOTES_REF, NotesRepository, note_text, share_commands
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.session.completion_record import completion_record, record_json, record_lines
-from agent_cli.kernel.session.files import read_log
+from agent_cli.kernel.session.completion_record import completion_record
 from agent_tools.text import counted, escape_controls, one_line
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
@@ -32,11 +30,11 @@ SessionOption = Annotated[
 
 def _view(session: str) -> tuple[SessionView, str]:
     """Return a session and its ID. Raises UsageError."""
-    log: Path = find_log(session, every=False)
+    found = find_session(session, every=False)
     try:
-        return SessionView.of_log(read_log(log)), log.stem
+        return found.view(), found.session_id
     except OSError as error:
-        raise UsageError(f"Cannot read session {log.stem}: {error.strerror or error}.") from None
+        raise UsageError(f"Cannot read session {found.session_id}: {error.strerror or error}.") from None
 
 
 def _open_notes() -> NotesRepository:
@@ -51,9 +49,9 @@ def show_record(session: SessionArgument = "", as_json: AsJsonObject = False) ->
     view, session_id = _view(session)
     record = completion_record(view)
     if as_json:
-        print_json({"session_id": session_id, **record_json(record)})
+        print_json({"session_id": session_id, **record.data()})
     else:
-        echo("\n".join(escape_controls(line) for line, _ in record_lines(record)))
+        echo("\n".join(escape_controls(line) for line, _ in record.lines()))
     return 0
 
 

@@ -11,30 +11,25 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli import RunEnvironment, SessionNotFoundError, SessionStore, UsageError, find_environment
+from agent_cli import (
+    RunEnvironment,
+    SessionNotFoundError,
+    SessionStore,
+    SessionSummary,
+    StoredSession,
+    UsageError,
+    find_environment,
+)
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup
-from agent_cli.cli.commands.show import find_log, show_log, to_plain
+from agent_cli.cli.commands.show import find_session, show_log, to_plain
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_json, print_notice, table
 from agent_cli.kernel.runtime.tools import tool_definitions
-from agent_cli.kernel.session.files import read_log, results_size
-from agent_cli.kernel.session.restore import restore
-from agent_cli.kernel.session.search import contains_text
-from agent_cli.kernel.session.store import info_of, remove_session, state_folder
-from agent_cli.kernel.session.summary import (
-    SessionSummary,
-    age,
-    size,
-    summaries_of_all_projects,
-    summarize_session,
-    summarize_sessions,
-)
-from agent_cli.kernel.session.timeline import stage_of
 from agent_cli.takeover import stores
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, short_age, short_size, shorten
 
 with lazy_imports():
     from agent_cli.kernel.session import export  # with the parser of markdown
@@ -56,12 +51,7 @@ One = Annotated[
 def find_sessions(every: bool) -> list[SessionSummary]:
     """Return the sessions of this project, or of all; the latest first."""
     run_env = find_environment(os.environ)
-    state = state_folder(run_env.env)
-    return (
-        summaries_of_all_projects(state)
-        if every
-        else list(summarize_sessions(SessionStore(state, run_env.root).folder))
-    )
+    return SessionStore.all_summaries(run_env.env) if every else list(SessionStore.of(run_env).summaries())
 
 
 MIN_ID_CHARS = 8
@@ -88,7 +78,7 @@ def list_sessions(
     """List the sessions of this project, the latest first."""
     found: list[tuple[SessionSummary, str]] = [(g, "") for g in find_sessions(every)]
     if words := search.lower().split():
-        found = [(g, piece) for g, _ in found if (piece := contains_text(g.path, words))]
+        found = [(g, piece) for g, _ in found if (piece := StoredSession(g.path).excerpt(words))]
     if as_json:
         print_json([data for g, piece in found if (data := _session_fields(g, piece if words else None)) is not None])
         return 0
@@ -114,7 +104,7 @@ def sessions_show(
     every: Every = False,
 ) -> int:
     """Show what happened in a session, turn by turn."""
-    return show_log(find_log(session, every=every), turn, as_json=as_json)
+    return show_log(find_session(session, every=every), turn, as_json=as_json)
 
 
 def _table_row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str, ...]:
@@ -123,7 +113,8 @@ def _table_row(g: SessionSummary, piece: str, length: int, now: datetime) -> tup
     cost = f"${g.cost:.4f}" if g.cost else "-"
     model = shorten(g.model, 40) or "-"
     return (
-        g.session_id[:length], age(g.updated, now), model, g.branch or "-", str(g.messages), size(g.size), cost, title,
+        g.session_id[:length], short_age(g.updated, now), model, g.branch or "-", str(g.messages), short_size(g.size),
+        cost, title,
     )  # fmt: skip
 
 
@@ -131,8 +122,8 @@ def stage_word(g: SessionSummary) -> str:
     """Return the stage of a session. What a waiting one waits for is only known after reading all of it."""
     if g.ended == "waiting":
         try:
-            return stage_of(restore(read_log(g.path), g.session_id))
-        except (SessionNotFoundError, OSError):
+            return StoredSession(g.path).load().stage
+        except SessionNotFoundError:
             return "executing"
     return {"open": "executing", "done": "completed"}.get(g.ended, g.ended)
 
@@ -140,11 +131,9 @@ def stage_word(g: SessionSummary) -> str:
 def _session_fields(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
     """Return every field of a session; None if it cannot be read."""
     try:
-        data = read_log(g.path)
-        info = info_of(g.session_id, restore(data, g.session_id), data, results_size(g.path))
+        found: dict[str, Any] = to_plain(StoredSession(g.path).info())
     except (SessionNotFoundError, OSError):
         return None
-    found: dict[str, Any] = to_plain(info)
     return found if piece is None else found | {"match": piece}
 
 
@@ -190,14 +179,14 @@ def remove_sessions(
         before = datetime.now(UTC) - read_time(older_than)
         chosen = [g for g in find_sessions(every) if _last_changed(g) < before]
     else:
-        paths = list(dict.fromkeys(find_log(text, every=every) for text in sessions or ()))
+        meant = {each.path: each for text in sessions or () for each in (find_session(text, every=every),)}
         # An unreadable session can be removed by its ID too.
-        chosen = [summarize_session(path) or SessionSummary(path.stem, path) for path in paths]
+        chosen = [each.summary() or SessionSummary(each.session_id, path) for path, each in meant.items()]
     if not chosen:
         print_notice(f"No session is older than {older_than}.")
         return 0
     _confirm_removal(chosen, yes=yes)
-    kept = [problem for g in chosen if (problem := remove_session(g.path))]
+    kept = [problem for g in chosen if (problem := StoredSession(g.path).remove())]
     for problem in kept:
         print_notice(problem)
     removed = len(chosen) - len(kept)
@@ -228,7 +217,9 @@ def _confirm_removal(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
         raise UsageError(f"{counted(len(chosen), 'session')} would be deleted; --yes does it without asking.")
     now = datetime.now(UTC)
     for g in chosen[:_MAX_LISTED]:
-        print_notice(f"  {g.session_id[:8]}  {age(g.updated, now):>4}  {size(g.size):>5}  {shorten(g.title, 60)}")
+        print_notice(
+            f"  {g.session_id[:8]}  {short_age(g.updated, now):>4}  {short_size(g.size):>5}  {shorten(g.title, 60)}"
+        )
     if len(chosen) > _MAX_LISTED:
         print_notice(f"  and {len(chosen) - _MAX_LISTED} more")
     what = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
@@ -279,7 +270,7 @@ def _list_foreign(found: list[dict[str, str]], run_env: RunEnvironment, every: b
     now = datetime.now(UTC)
     rows = []
     for f in found:
-        row = (f["program"], shorten(f["source_id"], 36), age(f["updated"], now), f["taken_over_as"][:8] or "-")
+        row = (f["program"], shorten(f["source_id"], 36), short_age(f["updated"], now), f["taken_over_as"][:8] or "-")
         rows.append((*row, shorten(f["title"], 60), *((home_short(f["cwd"]),) if every else ())))
     names = ("PROGRAM", "ID", "AGE", "AS", "SESSION", *(("FOLDER",) if every else ()))
     echo("\n".join(table(names, rows, frozenset((2,)))))
@@ -308,7 +299,7 @@ def export_session(
     """Write a session as markdown, as one HTML page, as JSON, or as an ATIF trajectory."""
     if kind and kind not in export.FORMATS:
         raise UsageError(f"--format: {kind} is not one of {', '.join(export.FORMATS)}.")
-    log = find_log(session, every=every)
+    log = find_session(session, every=every).path
     try:
         made = export.document(log, kind or export.format_of(output) or "markdown", tool_definitions)
     except SessionNotFoundError as error:

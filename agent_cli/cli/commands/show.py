@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from agent_cli import SessionNotFoundError, SessionStore, Usage, UsageError, find_environment
+from agent_cli import SessionNotFoundError, SessionStore, StoredSession, Usage, UsageError, find_environment
 from agent_cli.cli.app import AsJson, SessionArgument
 from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_json
 from agent_cli.hooks.events import hook_line
-from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.session.search import SeveralSessionsError, find_session, is_id_like, resolve_reference
-from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.summary import summaries_of_all_projects
-from agent_cli.kernel.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words
+from agent_cli.kernel.session.timeline import CallSummary, TurnSummary
 from agent_tools.record import Value, to_json
-from agent_tools.text import counted, short_duration, shorten
+from agent_tools.text import counted, short_duration
 
 app = typer.Typer(add_completion=False)
 
@@ -30,46 +25,32 @@ def show(
     turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the latest.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    return show_log(find_log(session, every=False), turn, as_json=as_json)
+    return show_log(find_session(session, every=False), turn, as_json=as_json)
 
 
-def find_log(text: str, *, every: bool) -> Path:
-    """Return the log of a session. Raises UsageError.
+def find_session(text: str, *, every: bool) -> StoredSession:
+    """Return a session. Raises UsageError.
 
     text: its ID or the beginning of it, its name, or words; "" for the latest.
     every: search all projects.
     """
     run_env = find_environment(os.environ)
-    state = state_folder(run_env.env)
-    store = SessionStore(state, run_env.root)
+    store = SessionStore.of(run_env)
     try:
-        if not every:
-            return find_session(store, text) if text else store.path(store.latest(of_hosts=True))
-        found = summaries_of_all_projects(state)
-        if not found:
-            raise SessionNotFoundError("There are no sessions yet.")
-        if text:
-            ids = [g for g in found if is_id_like(text) and g.session_id.startswith(text.lower())]
-            found = ids or resolve_reference(found, text)
-        if len(found) > 1 and text:
-            raise SeveralSessionsError(f"{counted(len(found), 'session')} match {shorten(text, 60)!r}.", found)
-        if not found:
-            raise SessionNotFoundError(
-                f"No session matches {shorten(text, 60)!r}. See: agent sessions list --all-projects"
-            )
-        return found[0].path
+        if every:
+            return store.find_in_all(run_env.env, text)
+        return store.find(text) if text else store.session(store.latest(of_hosts=True))
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
 
 
-def show_log(log: Path, turn: int | None, *, as_json: bool) -> int:
+def show_log(session: StoredSession, turn: int | None, *, as_json: bool) -> int:
     """Print a session's timeline, or one turn of it (from 1; negative from the end). Raises UsageError."""
-    session_id = log.stem
+    session_id = session.session_id
     try:
-        data = read_log(log)
+        turns = list(enumerate(session.turns(), 1))
     except OSError as error:
         raise UsageError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
-    turns = list(enumerate(build_timeline(data), 1))
     if turn is not None:
         index = turn - 1 if turn > 0 else turn
         if not turns or not -len(turns) <= index < len(turns) or turn == 0:
@@ -134,7 +115,7 @@ def _quote(text: str) -> str:
 
 
 def _call_line(call: CallSummary) -> str:
-    decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by, call.user)
+    decided = "waiting" if call.decision == "defer" else call.decided
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
     if not call.outcome and call.decision == "approve":

@@ -22,7 +22,6 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_notice
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.session.store import state_folder
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import UndoManager
 from agent_cli.undo.undo_plan import Item, Plan, describe_plan
@@ -71,9 +70,9 @@ def open_undo(start: str, run_env: RunEnvironment) -> UndoManager:
 
 
 def _find(start: str, run_env: RunEnvironment) -> tuple[SessionStore, str]:
-    store = SessionStore(state_folder(run_env.env), run_env.root)
+    store = SessionStore.of(run_env)
     try:
-        return store, store.find(start) if start else store.latest(of_hosts=True)
+        return store, store.find_id(start) if start else store.latest(of_hosts=True)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
 
@@ -81,7 +80,7 @@ def _find(start: str, run_env: RunEnvironment) -> tuple[SessionStore, str]:
 def _unrecorded(start: str, run_env: RunEnvironment) -> str:
     """Return a sentence about changes of a session that were not recorded; "" for none."""
     store, session = _find(start, run_env)
-    return store.load(session).header.unrecorded
+    return store.session(session).load().header.unrecorded
 
 
 def _list(work: UndoManager, start: str, run_env: RunEnvironment) -> int:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli import Config, SessionStore, UsageError, find_environment, read_settings
+from agent_cli import Config, SessionStore, UsageError, __version__, find_environment, read_settings
 from agent_cli.extras.acp.client import EditorClient
 from agent_cli.extras.acp.protocol import (
     PROTOCOL_VERSION,
@@ -30,9 +30,7 @@ from agent_cli.extras.acp.protocol import (
     build_agent_router,
 )
 from agent_cli.extras.acp.updates import PromptFailedError
-from agent_cli.kernel.session.store import remove_session, state_folder, write_crash_report
-from agent_cli.kernel.session.summary import project_folders, summaries_of_all_projects, summarize_sessions
-from agent_cli.kernel.version import __version__
+from agent_cli.kernel.session.store import write_crash_report
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
@@ -172,9 +170,8 @@ class AcpServer:
 
         def found() -> list[Any]:
             if cwd is None:
-                return summaries_of_all_projects(state_folder(os.environ))
-            run_env = find_environment(os.environ, _absolute(cwd))
-            return list(summarize_sessions(SessionStore(state_folder(run_env.env), run_env.root).folder))
+                return SessionStore.all_summaries(os.environ)
+            return list(SessionStore.of(find_environment(os.environ, _absolute(cwd))).summaries())
 
         every = [each for each in await _in_thread(found) if each.messages and (each.cwd or cwd)]
         listed = [
@@ -197,9 +194,8 @@ class AcpServer:
             await self._close(session)
 
         def remove() -> None:
-            for folder in project_folders(state_folder(os.environ)):
-                store = SessionStore.at(folder)
-                if session_id in store.ids() and (why := remove_session(store.path(session_id))):
+            for store in SessionStore.everywhere(os.environ):
+                if session_id in store.ids() and (why := store.session(session_id).remove()):
                     raise UsageError(why)
 
         await _in_thread(remove)
@@ -329,7 +325,7 @@ def _absolute(cwd: str) -> str:
 def _check_session_id(session_id: str, cwd: str) -> str:
     """Return the ID of a session of the project. Raises RequestError."""
     run_env = find_environment(os.environ, _absolute(cwd))
-    store = SessionStore(state_folder(run_env.env), run_env.root)
+    store = SessionStore.of(run_env)
     if not os.path.exists(store.path(session_id)):  # noqa: PTH110 - the method raises in closed folders
         raise RequestError(_MISSING, f"There is no session {one_line(session_id)} in {run_env.root}.")
     return session_id

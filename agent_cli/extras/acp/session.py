@@ -22,7 +22,6 @@ from agent_cli import (
     QuestionReply,
     RunEnvironment,
     Session,
-    SessionStore,
     Usage,
     UsageError,
     read_settings,
@@ -36,12 +35,8 @@ from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_upd
 from agent_cli.kernel.engine.compaction.controls import context_used
 from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.messages import is_user_message, user_text
-from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
-from agent_cli.kernel.session.history import exchanges_of, last_exchanges
-from agent_cli.kernel.session.pending_plans import claim_plan
-from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.summary import first_words
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.terminal import commands as commands  # registers them
@@ -87,7 +82,7 @@ class EditorSession(Dialogs):
         host = HostServers(lambda name, message: None, elicit=self._show_form) if forms else None
         return Session.open(
             config, self.run_env, self._answerers, self._warn, embedded=Embedded(host=host),
-            layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
+            layers=self.layers, as_saved="waiting", attended=True,
         )  # fmt: skip
 
     def _show_form(self, server: str, question: dict[str, Any]) -> dict[str, Any] | None:
@@ -158,16 +153,11 @@ class EditorSession(Dialogs):
 
     def replay(self) -> None:
         """Send the conversation so far, as updates. Raises EditorError."""
-        restored = self.agent.restored
-        if restored is None:
+        if self.agent.restored is None:
             return
-        log = SessionStore(state_folder(self.run_env.env), self.run_env.root).path(restored.header.session_id)
-        history = self.agent.history
         spent = self._updates.view.spent
         with self._terminals.replay() if self._terminals is not None else nullcontext():
-            for exchange in last_exchanges(log, _NO_LIMIT, _NO_LIMIT, whole=True) or exchanges_of(
-                history, len(history)
-            ):
+            for exchange in self.agent.exchanges():
                 for part in exchange.parts():
                     if isinstance(part, str):
                         self._send(message_chunk(part, "user_message_chunk"))
@@ -271,8 +261,7 @@ class EditorSession(Dialogs):
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls or not self.agent.suspended:
             return
-        folder = SessionStore(state_folder(self.run_env.env), self.run_env.root).folder
-        claim_plan(folder, self.id)
+        self.agent.store.claim_plan(self.agent.session_id)
         self.agent.resume(self.show_event, waiting.spent)
         self._token.check()
 

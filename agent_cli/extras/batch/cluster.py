@@ -19,10 +19,9 @@ import dask
 import dask.utils
 import distributed
 
-from agent_cli import UsageError
+from agent_cli import UsageError, __version__
 from agent_cli.extras.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.extras.batch.results import BatchProgress
-from agent_cli.kernel.version import __version__
 from agent_tools.record import DecodeError, from_json, to_json
 from agent_tools.text import one_line, shorten
 

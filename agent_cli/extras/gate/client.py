@@ -14,7 +14,7 @@ import sys
 from binascii import crc32
 from contextlib import suppress
 
-from agent_cli.kernel.version import __version__
+from agent_cli import __version__
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():

@@ -32,24 +32,21 @@ from agent_cli import (
     TurnStarted,
     Usage,
     UserMessage,
+    __version__,
     find_environment,
 )
 from agent_cli.extras.gate.hosts import Host, HostCall
 from agent_cli.kernel.events import Checkpoint
 from agent_cli.kernel.messages import Message
-from agent_cli.kernel.runtime.pending import gate_mark
 from agent_cli.kernel.session.files import decode_record
 from agent_cli.kernel.session.log import SessionLog
-from agent_cli.kernel.session.records import Header, Restored
+from agent_cli.kernel.session.records import Header, Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.summary import project_folders
-from agent_cli.kernel.version import __version__
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, read_start
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.results import Display
 
 _LOCK_SECONDS = 10.0
 _MAX_LOG_BYTES = 64 << 20
-_MAX_HEADER_BYTES = 1 << 16
 NOTE = "The user approved this call and says: "
 NO_MESSAGE = "(a message from before agent gate was installed)"
 
@@ -66,17 +63,16 @@ class GateSession:
         state = state_folder(env)
         self._lock = state / "gate" / f"{self.session_id}.lock"
         # A command can have another folder, so the workspace is that of the session's first message.
-        logs = (folder / f"{self.session_id}.jsonl" for folder in project_folders(state))
-        self.path = next((log for log in logs if log.exists()), None) or self._new_path(state, here)
-        if header := _header(self.path):
-            self.run_env = RunEnvironment(here.cwd, Path(header["root"]), here.home, here.env)
-
-    def _new_path(self, state: Path, run_env: RunEnvironment) -> Path:
-        return SessionStore(state, run_env.root).path(self.session_id)
+        logs = (store.session(self.session_id) for store in SessionStore.everywhere(env))
+        found = next((each for each in logs if each.path.exists()), None)
+        self.stored = found or SessionStore.of(here).session(self.session_id)
+        self.path = self.stored.path
+        if root := self.stored.root:
+            self.run_env = RunEnvironment(here.cwd, Path(root), here.home, here.env)
 
     def load(self) -> Restored | None:
         """Return the session as its log has it; None if there is none yet."""
-        return SessionStore.at(self.path.parent).load(self.session_id) if self.path.exists() else None
+        return self.stored.load() if self.path.exists() else None
 
     def history(self) -> tuple[Message, ...]:
         """Return its messages so far."""
@@ -149,7 +145,7 @@ class GateSession:
         with self.writing() as (log, restored):
             self._request(log, restored, call, request.summary)
             log.record(request)
-            log.record(Checkpoint(mode="", kept=gate_mark(os.getpid(), until)))
+            log.record(Checkpoint(mode="", kept=WaitingTurn.hook_mark(os.getpid(), until)))
 
     def settle(
         self, call: ToolCall, summary: str, text: str, *, allowed: bool, asked: bool, display: Display | None = None
@@ -204,11 +200,3 @@ class GateSession:
             if gone():
                 return None
         return None
-
-
-def _header(path: Path) -> dict[str, str] | None:
-    try:
-        record = decode_record(read_start(path, _MAX_HEADER_BYTES).partition(b"\n")[0])
-    except OSError:
-        return None
-    return record["data"] if record is not None and record.get("type") == "Header" else None

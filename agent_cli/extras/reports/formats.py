@@ -19,10 +19,10 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as Xml
 
+from agent_cli import __version__
 from agent_cli.extras.reports.collect import RunRecord, RunStep, describe_run, first_line
 from agent_cli.extras.reports.findings import SEVERITIES, ReviewFinding, Severity, at_least
 from agent_cli.extras.reports.summary import markdown_body
-from agent_cli.kernel.version import __version__
 
 _PASSED = ("done", "degraded")
 # XML 1.0 cannot represent these.

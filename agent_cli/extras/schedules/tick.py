@@ -29,7 +29,6 @@ from agent_cli.kernel.session.schedules import (
     rules_file,
     stamp,
 )
-from agent_cli.kernel.session.store import remove_session
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.text import dollars, one_line, shorten
 
@@ -186,7 +185,7 @@ class Ticker:
             return run.session_id
         try:
             if run.session_id and not resume:
-                remove_session(self._store.log(schedule, run.session_id))  # no turn has begun in it
+                self._store.session(schedule, run.session_id).remove()  # no turn has begun in it
             session_id = run.session_id if resume else new_uuid()
             self._record(schedule, run.at, "resumed" if resume else "started", session_id=session_id)
             words = ["resume", session_id] if resume else self._words(schedule, run, session_id)

@@ -16,7 +16,7 @@ from agent_cli import (
     ApprovalRequested,
     Config,
     QuestionAsked,
-    SessionStore,
+    StoredSession,
     UsageError,
     UserDecision,
     read_settings,
@@ -48,8 +48,6 @@ from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
 from agent_cli.kernel.runtime.pending import record_host_decisions
 from agent_cli.kernel.runtime.user_decision import take_decision
-from agent_cli.kernel.session.pending_plans import expired_words
-from agent_cli.kernel.session.store import archive_session
 from agent_cli.kernel.session.summary import first_words
 from agent_cli.undo.git_store import StoreError
 from agent_tools.process.child import CompletedChild, run_child
@@ -226,7 +224,7 @@ async def send_message(hub: Hub, request: Request, body: MessageBody) -> dict[st
     entry = new_entry("message", user, text, body.how if running and joins else "queue", _with(body.uploads))
     claim_uploads(hub, body.uploads, task)
     if detail["archived"]:
-        archive_session(session_log(hub, session_id), archived=False)
+        StoredSession(session_log(hub, session_id)).archive(archived=False)
     store_entry(hub, task, entry)
     if detail["state"] == "waiting":
         hub.notify_changed(session_id)  # it is sent after the turn that the decision resumes
@@ -332,7 +330,7 @@ async def decide_call(hub: Hub, session_id: str, verdict: UserDecision, token: A
 
 def _host_of(hub: Hub, session_id: str) -> str:
     """Return the other program whose session this is (`agent gate`); "" for our own."""
-    return SessionStore.at(session_log(hub, session_id).parent).host_of(session_id)
+    return StoredSession(session_log(hub, session_id)).host
 
 
 async def _decide_for_host(hub: Hub, session_id: str, verdict: UserDecision, token: AccessToken) -> dict[str, Any]:
@@ -404,8 +402,8 @@ def _check_only_decides(asked: ApprovalRequested | QuestionAsked, verdict: UserD
 
 def _expiry_reason(hub: Hub, path: Path) -> str:
     restored = hub.views.restored(path)
-    saved = restored.waiting.saved if restored is not None and restored.waiting is not None else {}
-    return f"{expired_words(int(saved.get('settings', {}).get('plan_ttl', 0)))} Ask for a new one."
+    waiting = restored.waiting if restored is not None else None
+    return f"{waiting.expired(waiting.plan_ttl) if waiting is not None else 'The plan expired.'} Ask for a new one."
 
 
 async def _already_closed(hub: Hub, session_id: str, call_id: str) -> RequestRefusedError:

@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from agent_cli import UsageError
+from agent_cli import UsageError, __version__
 from agent_cli.extras.server import (
     actions,
     coding,
@@ -55,7 +55,6 @@ from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.notify import HookSender, Notifier
 from agent_cli.extras.server.pairing import Pairing
 from agent_cli.kernel.session.store import write_crash_report
-from agent_cli.kernel.version import __version__
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.record import Value
 from agent_tools.text import one_line

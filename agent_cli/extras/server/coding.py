@@ -17,7 +17,6 @@ from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import session_log, session_not_found, token_of
 from agent_cli.extras.server.schemas import CodingApprove, CodingStart, StartBody
 from agent_cli.kernel.runtime.user_decision import DecisionWord
-from agent_cli.kernel.session.timeline import stage_of
 from agent_tools.plan import FILE_NOTES, plan_file
 
 # The fields of a plan in these calls.
@@ -101,7 +100,7 @@ async def coding_state(hub: Hub, session_id: str) -> dict[str, Any]:
 def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     path = session_log(hub, session_id)
     restored = hub.views.restored(path)
-    stage = _STAGES.get(detail["state"]) or (str(stage_of(restored)) if restored is not None else "queued")
+    stage = _STAGES.get(detail["state"]) or (str(restored.stage) if restored is not None else "queued")
     if detail["state"] == "running":
         # The question is known before the process has ended in it.
         stage = awaited_stage(detail["pending_items"]) or stage

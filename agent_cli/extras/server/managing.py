@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli import Config, UsageError, read_settings
+from agent_cli import Config, StoredSession, UsageError, read_settings
 from agent_cli.extras.server.actions import (
     check_mode_allowed,
     check_session_model,
@@ -26,7 +26,6 @@ from agent_cli.extras.server.tasks import TaskSpec, new_entry
 from agent_cli.extras.server.views import ServedProject
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.runtime.environment import project_files, remember_trust, revoke_trust, trust_phrases
-from agent_cli.kernel.session import store
 from agent_cli.takeover import stores
 from agent_tools.text import one_line, utc_stamp
 
@@ -48,12 +47,12 @@ async def change_session(hub: Hub, request: Request, body: SessionChange) -> dic
     options = {name: value for name, value in (("model", body.model), ("mode", body.mode)) if value}
     task = find_task(hub, session_id, user) if options else None
     if body.name is not None and (
-        why := await asyncio.to_thread(store.rename_session, path, one_line(body.name.strip()))
+        why := await asyncio.to_thread(StoredSession(path).rename, one_line(body.name.strip()))
     ):
         raise RequestRefusedError(409, "busy", why)
     try:
         if body.archived is not None:
-            await asyncio.to_thread(store.archive_session, path, archived=body.archived)
+            await asyncio.to_thread(StoredSession(path).archive, archived=body.archived)
     except OSError as error:
         raise storage_error(error) from None
     if task is not None:
@@ -91,7 +90,7 @@ async def delete_session(hub: Hub, request: Request) -> dict[str, Any]:
     """Delete a session that is not at work, with all its files; the files of the project stay."""
     session_id = request.path_params["id"]
     path = idle_log(hub, session_id)
-    if why := await asyncio.to_thread(store.remove_session, path):
+    if why := await asyncio.to_thread(StoredSession(path).remove):
         raise RequestRefusedError(409, "busy", why)
     try:
         hub.tasks.remove(session_id)

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from agent_cli import Config, RunEnvironment, SessionView, UsageError, read_settings
+from agent_cli import Config, RunEnvironment, SessionView, StoredSession, UsageError, __version__, read_settings
 from agent_cli.config.prompts import git_branch
 from agent_cli.extras.server.drawing import with_rows
 from agent_cli.extras.server.guard import AccessToken, RequestRefusedError
@@ -34,9 +34,7 @@ from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.models import current_model_name, key_store
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session import export
-from agent_cli.kernel.session.completion_record import completion_record, record_json
-from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.version import __version__
+from agent_cli.kernel.session.completion_record import completion_record
 from agent_cli.models.catalog import ModelInfo, price_per_million
 from agent_cli.models.offers import MAX_ON_SCREEN, in_shares, usable_models
 from agent_cli.models.server_info import served_models
@@ -366,8 +364,8 @@ async def get_record(hub: Hub, request: Request) -> dict[str, Any]:
     path = session_log(hub, request.path_params["id"])
 
     def read() -> dict[str, Any]:
-        view = SessionView.of_log(read_log(path)) if path.is_file() else SessionView()
-        return record_json(completion_record(view))
+        view = StoredSession(path).view() if path.is_file() else SessionView()
+        return completion_record(view).data()
 
     return await asyncio.to_thread(read)
 

@@ -19,7 +19,6 @@ from typing import Any
 from agent_cli import Config, SessionStore
 from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.session.files import sync_folder
-from agent_cli.kernel.session.summary import is_id
 from agent_tools.fs.safe_files import append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import utc_stamp
@@ -240,7 +239,9 @@ class TaskStore:
         self.folder = state / "serve" / "tasks"
         self._tasks: dict[str, ServerTask] = {}
         with suppress(OSError):
-            for name in sorted(filter(is_id, os.listdir(self.folder))):  # noqa: PTH208 - names are enough
+            for name in sorted(os.listdir(self.folder)):  # noqa: PTH208 - names are enough
+                if not SessionStore.is_id(name, whole=True):
+                    continue
                 self._tasks[name] = ServerTask(self.folder / name)
 
     def create(self, spec: TaskSpec, first: InboxEntry | None = None) -> ServerTask:

@@ -13,12 +13,12 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
+from agent_cli import SessionStore
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import token_of
 from agent_cli.extras.server.tasks import ServerTask
 from agent_cli.kernel.messages import new_uuid
-from agent_cli.kernel.session.summary import is_id
 from agent_tools.documents.images import sniff
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.text import one_line, shorten
@@ -109,7 +109,7 @@ def _make_room(folder: Path) -> None:
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - _MAX_AGE_SECONDS:
                 Path(entry.path).unlink()
             else:
-                waiting += is_id(entry.name)
+                waiting += SessionStore.is_id(entry.name, whole=True)
     if waiting >= _MAX_WAITING:
         raise RequestRefusedError(507, "disk", "Too many files wait for their message: send them first.")
 
@@ -117,7 +117,7 @@ def _make_room(folder: Path) -> None:
 def check_uploads(hub: Hub, ids: list[str]) -> None:
     """Refuse a message that names a file which is not here."""
     for each in ids:
-        if not is_id(each) or not (_folder(hub) / f"{each}.json").is_file():
+        if not SessionStore.is_id(each, whole=True) or not (_folder(hub) / f"{each}.json").is_file():
             raise RequestRefusedError(404, "upload", f"There is no file {shorten(each, 40)}: upload it again.")
 
 

@@ -18,9 +18,10 @@ from agent_cli import (
     ApprovalRequested,
     QuestionAsked,
     RunEnvironment,
-    SessionNotFoundError,
     SessionStore,
+    SessionSummary,
     SessionView,
+    StoredSession,
     TurnFinished,
 )
 from agent_cli.extras.server.decisions import find_decision, question_binding
@@ -31,13 +32,11 @@ from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
 from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.edit_call import EditableCall, editable_call
-from agent_cli.kernel.runtime.pending import pending_of, saved_environment, session_holder
-from agent_cli.kernel.session.files import LogLine, is_open, owner_file, read_bytes, read_log, sort_records
+from agent_cli.kernel.runtime.pending import saved_environment
+from agent_cli.kernel.session.files import LogLine
 from agent_cli.kernel.session.pending_items import has_expired
 from agent_cli.kernel.session.records import Restored
-from agent_cli.kernel.session.search import contains_text
-from agent_cli.kernel.session.store import is_archived, state_folder
-from agent_cli.kernel.session.summary import SessionSummary, is_id, session_files, summarize_session
+from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace
@@ -89,7 +88,7 @@ class Views:
 
     def session_log(self, session_id: str) -> Path | None:
         """Return the log of a session of the projects, which may not exist yet; None for any other."""
-        if not is_id(session_id):
+        if not SessionStore.is_id(session_id, whole=True):
             return None
         if (task := self.task(session_id)) is not None:
             return task.log(self.state)
@@ -112,9 +111,9 @@ class Views:
         """Return all sessions as lists show them: by state, then the latest changed first."""
         found = {}
         for project in self.projects.values():
-            for path in session_files(SessionStore(self.state, project.folder).folder):
-                if (entry := self.entry(path.stem, path)) is not None:
-                    found[path.stem] = entry
+            for stored in SessionStore(self.state, project.folder).sessions():
+                if (entry := self.entry(stored.session_id, stored.path)) is not None:
+                    found[stored.session_id] = entry
         for task in self.tasks.all():
             if task.session_id not in found and (entry := self.entry(task.session_id)) is not None:
                 found[task.session_id] = entry
@@ -127,7 +126,9 @@ class Views:
         for each in sessions:
             if all(word in f"{each['title']} {each['id']} {each['model']} {each['branch']}".lower() for word in words):
                 found.append(each)
-            elif messages and (path := self.session_log(each["id"])) and (excerpt := contains_text(path, words)):
+            elif (
+                messages and (path := self.session_log(each["id"])) and (excerpt := StoredSession(path).excerpt(words))
+            ):
                 found.append(each | {"excerpt": one_line(excerpt)})
         return found
 
@@ -162,7 +163,7 @@ class Views:
             "mode": (task.config.mode or "") if task else "",
             "model": _shown_model(seen, task),
             "host": seen.host if seen else "",
-            "archived": is_archived(path),
+            "archived": StoredSession(path).archived,
             "excerpt": "",
             "created": task.spec.created if task else seen.created if seen else "",
             "updated": max(seen.updated if seen else "", task.spec.created if task else ""),
@@ -200,26 +201,17 @@ class Views:
 
     def _other_holder(self, path: Path, session_id: str) -> str:
         """Describe another process, such as a terminal, that has the session open; "" for none, or our worker."""
-        if session_id in self.pool.running or not owner_file(path).exists() or not is_open(path):
+        if session_id in self.pool.running or not (holder := StoredSession(path).holder(noted=True)):
             return ""
         task = self.tasks.get(session_id)
-        if task is not None and task.is_running():
-            return ""
-        store = SessionStore.at(path.parent)
-        return f"It is open in {session_holder(store, session_id) or 'another process'}."
+        return f"It is open in {holder}." if task is None or not task.is_running() else ""
 
     def _summary(self, path: Path) -> SessionSummary | None:
-        return _cached(self._summaries, path, lambda: summarize_session(path), _MAX_CACHED)
+        return _cached(self._summaries, path, StoredSession(path).summary, _MAX_CACHED)
 
     def restored(self, path: Path) -> Restored | None:
         """Return a session as its log has it; None if there is none."""
-
-        def load() -> Restored | None:
-            with suppress(SessionNotFoundError):
-                return SessionStore.at(path.parent).load(path.stem)
-            return None
-
-        return _cached(self._pending, path, load, 16)
+        return _cached(self._pending, path, StoredSession(path).load_if_any, 16)
 
     def live(self, path: Path) -> LiveView:
         """Return the view of a session, which grows with its log."""
@@ -251,7 +243,7 @@ class Views:
         waiting, entries = restored.waiting, task.open_entries() if task is not None else []
         workspace = self.workspace(path)
         items = []
-        for item in pending_of(restored):
+        for item in restored.pending():
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
             if asked is None or (running and not item["agent_name"]):
                 continue
@@ -367,7 +359,7 @@ def _cached(cache: OrderedDict[Path, tuple[Mark, T]], path: Path, make: Callable
 def read_lines(path: Path) -> list[LogLine]:
     """Return the records of a log, in order; none if it cannot be read."""
     try:
-        return sort_records(list(read_bytes(read_log(path))))
+        return StoredSession(path).records()
     except OSError:
         return []
 

@@ -30,7 +30,8 @@ from agent_cli import (
     QuestionReply,
     RunEnvironment,
     Session,
-    SessionNotFoundError,
+    SessionStore,
+    StoredSession,
     Suspended,
     TurnResult,
     UsageError,
@@ -49,14 +50,10 @@ from agent_cli.git.worktree import apply_project_settings, enter_worktree
 from agent_cli.kernel.run_environment import StagedSessionError
 from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.checkpoints import stage_recorder
-from agent_cli.kernel.runtime.pending import project_store
 from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
 from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
 from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
-from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.session.pending_plans import claim_plan, expired_words
 from agent_cli.kernel.session.records import Restored, WaitingTurn
-from agent_cli.kernel.session.stages import find_stage, stages_folder
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_cli.stage.copy import StageCopy
@@ -153,13 +150,8 @@ class TaskWorker:
         return lambda: self._resume(waiting)
 
     def _load_session(self) -> Restored | None:
-        if self.agent is not None:
-            store = project_store(self.agent.run_env)
-        else:
-            store = project_store(find_environment(self.env, self.spec.cwd))
-        with suppress(SessionNotFoundError):
-            return store.load(self.spec.session_id)
-        return None
+        run_env = self.agent.run_env if self.agent is not None else find_environment(self.env, self.spec.cwd)
+        return SessionStore.of(run_env).session(self.spec.session_id).load_if_any()
 
     def _open_entries(self, restored: Restored | None) -> list[InboxEntry]:
         """Return the open entries; first mark those done that were handled before a crash, or that are void.
@@ -170,7 +162,7 @@ class TaskWorker:
         log = b""
         if restored is not None and any(entry.kind == "message" for entry in entries):
             with suppress(OSError):
-                log = read_log(self.task.log(state_folder(self.env)))
+                log = StoredSession(self.task.log(state_folder(self.env))).read()
         waiting = restored.waiting if restored is not None else None
         undecided = waiting.undecided if waiting is not None else ()
         gone = [
@@ -273,7 +265,7 @@ class TaskWorker:
         if pick_up:
             agent.pick_up()
         else:
-            claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
+            agent.store.claim_plan(agent.session_id)
         spent = (today or turn).spent
         return self._run_turn(lambda: agent.resume(self._show, spent))
 
@@ -283,8 +275,7 @@ class TaskWorker:
 
     def _expire(self, entry: InboxEntry) -> None:
         agent = self._reopen_agent()
-        claim_plan(project_store(agent.run_env).folder, self.spec.session_id)
-        agent.abandon(expired_words(agent.settings.plan_ttl))
+        agent.expire_plan()
         self.task.mark_done(entry.id)
 
     def _run_turn(self, run: Callable[[], TurnResult]) -> TurnResult:
@@ -356,8 +347,7 @@ class TaskWorker:
         """Return the agent of the session, which is started or resumed first if needed. Raises UsageError."""
         if self.agent is None:
             run_env = find_environment(self.env, self.spec.cwd)
-            store = project_store(run_env)
-            old = store.path(self.spec.session_id).is_file()
+            old = SessionStore.of(run_env).path(self.spec.session_id).is_file()
             chosen: dict[str, Any] = {"session_id": self.spec.session_id}
             if old:
                 chosen = {"resume": self.spec.session_id, "fork": False}
@@ -445,7 +435,7 @@ def _run(task: ServerTask) -> int:
     if run_env.stage is not None:
         return TaskWorker(task, os.environ).run()
     if task.spec.stage:
-        known = find_stage(stages_folder(project_store(run_env).folder), task.session_id)
+        known = SessionStore.of(run_env).session(task.session_id).stage_folder
         use = read_settings(task.spec.config, run_env).trust.git_use
         return _run_in((open_stage(known) if known is not None else new_stage(run_env, use))[0], task, run_env)
     try:

@@ -180,7 +180,7 @@ class SessionBuild:
         self.answered = attended or embedded.approves or self.config.on_ask == "suspend"
         self.can_ask = self.answered or embedded.answers
         self.servers = make_servers(self.config, run_env, layers, settings, warn, embedded.host)
-        self.store = SessionStore(state_folder(run_env.env), run_env.root)
+        self.store = SessionStore.of(run_env)
         self.guards: list[Guard] = []
         self.transcript: SessionTranscript | None = None
         self.ids: MessageIds | None = None

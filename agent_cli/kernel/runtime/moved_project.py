@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from agent_cli.config.config import Config
@@ -12,9 +12,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError
-from agent_cli.kernel.session.search import find_session, header_of, is_id_like, other_sessions
-from agent_cli.kernel.session.store import SessionStore, close_stored_call
-from agent_cli.kernel.session.summary import session_files
+from agent_cli.kernel.session.store import SessionStore, StoredSession
 from agent_cli.policy import git_use
 from agent_tools.process import guarded_git
 from agent_tools.text import one_line
@@ -35,8 +33,8 @@ def follow_moved_project(
     wanted = config.resume or ""
     if config.fork or not config.resumes or _is_here(config, store):
         return config
-    for path in _candidates(store, wanted):
-        header = header_of(path)
+    for old in _candidates(store, wanted):
+        header = old.header
         root = str(header.get("root", ""))
         if (
             not root
@@ -44,14 +42,14 @@ def follow_moved_project(
             or not _has_commits(str(header.get("system", "")), run_env, layers)
         ):
             continue
-        if copy := next((p for p in session_files(store.folder) if header_of(p).get("forked_from") == path.stem), None):
-            return config.replace(latest=False, resume=copy.stem)
-        old = SessionStore.at(path.parent)
-        for call in pending_calls(old.load(path.stem).history):
-            close_stored_call(old, path.stem, call.id, _NOT_RUN)
+        copies = (each for each in store.sessions() if each.header.get("forked_from") == old.session_id)
+        if copy := next(copies, None):
+            return config.replace(latest=False, resume=copy.session_id)
+        for call in pending_calls(old.load().history):
+            old.close_call(call.id, _NOT_RUN)
         how = "another name of this folder" if Path(root).exists() else "a folder that no longer exists"
-        warn(f"Continuing session {path.stem[:8]} of {one_line(root)}, {how}.")
-        return config.replace(latest=False, resume=path.stem, fork=True)
+        warn(f"Continuing session {old.session_id[:8]} of {one_line(root)}, {how}.")
+        return config.replace(latest=False, resume=old.session_id, fork=True)
     return config
 
 
@@ -76,25 +74,24 @@ def _is_gone(old: str, root: Path) -> bool:
 def _is_here(config: Config, store: SessionStore) -> bool:
     try:
         if config.resume:
-            find_session(store, config.resume)
+            store.find(config.resume)
         else:
             store.latest()
     except SessionNotFoundError as error:
-        return type(error) is not SessionNotFoundError  # several fit
+        return bool(error.found)  # several fit
     return True
 
 
-def _candidates(store: SessionStore, wanted: str) -> Iterator[Path]:
-    """Yield the logs of other projects, the latest changed first: those whose ID begins so, or all."""
-    if wanted and not is_id_like(wanted):
-        return
-    found = [path for path in other_sessions(store) if path.stem.startswith(wanted.lower())]
-    yield from sorted(found, key=_changed, reverse=True)
+def _candidates(store: SessionStore, wanted: str) -> list[StoredSession]:
+    """Return the sessions of other projects, the latest changed first: those whose ID begins so, or all."""
+    if wanted and not store.is_id(wanted):
+        return []
+    return sorted(store.elsewhere(wanted), key=_changed, reverse=True)
 
 
-def _changed(path: Path) -> float:
+def _changed(session: StoredSession) -> float:
     try:
-        return path.stat().st_mtime
+        return session.path.stat().st_mtime
     except OSError:
         return 0.0
 

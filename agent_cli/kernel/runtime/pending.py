@@ -8,7 +8,6 @@ was suspended with. An approval holds for what was shown; if that has changed si
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,12 +30,9 @@ from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, Questio
 from agent_cli.kernel.rules import Rule
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.environment import add_overrides, check_mode, evaluate_project_trust, read_settings
-from agent_cli.kernel.session.files import holder, is_open, is_running
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
-from agent_cli.kernel.session.pending_items import pending_items
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError, WaitingTurn
-from agent_cli.kernel.session.store import SessionStore, state_folder
-from agent_cli.kernel.session.summary import summarize_sessions
+from agent_cli.kernel.session.store import StoredSession
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, from_json
 
@@ -45,55 +41,6 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.kernel.runtime import user_decision  # only to decide about calls
-
-_DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
-_DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
-
-
-def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
-    """Return the pending decisions by session ID, the most recently changed session first."""
-    found = {}
-    for glanced in summarize_sessions(store.folder):
-        # Most sessions have ended, which their summary shows without loading them.
-        if glanced.ended not in ("waiting", "open"):
-            continue
-        try:
-            restored = store.load(glanced.session_id)
-        except SessionNotFoundError:
-            continue
-        if items := pending_of(restored):
-            found[glanced.session_id] = items
-    return found
-
-
-def pending_of(restored: Restored) -> list[dict[str, Any]]:
-    """Return the pending decisions of a session as JSON data: open ones in the order of the calls, then made ones.
-
-    Those that were made, but not carried out yet, have `decided`, which describes the decision.
-    """
-    waiting = restored.waiting
-    if waiting is None or (restored.header.host and not _hook_waits(waiting)):
-        return []
-    asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
-    ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
-    items = pending_items(
-        asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl, names=waiting.names
-    )
-    for item in items[len(waiting.undecided) :]:
-        item["decided"] = f"{_decision(waiting, item['call_id'])}, not run"
-    return items
-
-
-def gate_mark(pid: int, until: float) -> dict[str, Any]:
-    """Return what a checkpoint says of the hook that waits for a decision about a call of another program."""
-    return {"gate": [pid, until]}
-
-
-def _hook_waits(waiting: WaitingTurn) -> bool:
-    """Return True if the hook of another program still waits for the decision."""
-    pid, until = waiting.kept.get("gate", (0, 0.0))
-    return bool(until > time.time() and is_running(pid))
-
 
 # How long the session of another program may be in use while its hook writes.
 _HOOK_SECONDS = 10.0
@@ -107,8 +54,8 @@ def record_host_decisions(path: Path, decisions: Sequence[UserDecision], user: s
     log = SessionLog(path, lambda text: None, os.environ)
     try:
         log.acquire(_HOOK_SECONDS)
-        restored = SessionStore.at(path.parent).load(path.stem)
-        host, open_calls = restored.header.host, {item["call_id"] for item in pending_of(restored)}
+        restored = StoredSession(path).load()
+        host, open_calls = restored.header.host, {item["call_id"] for item in restored.pending()}
         log.continue_from(restored.seq, restored.parent)
         records = []
         for decision in decisions:
@@ -134,23 +81,6 @@ def record_host_decisions(path: Path, decisions: Sequence[UserDecision], user: s
 
 # What can be decided about a call of another program, besides the verdict.
 _OF_HOSTS = ("text", "comments", "rule", "scope")
-
-
-def _decision(waiting: WaitingTurn, call_id: str) -> str:
-    """Return the user's decision about a call, in one word."""
-    found, answer = waiting.decisions.get(call_id), waiting.answers.get(call_id)
-    word = found.decision if found is not None else answer.verdict if answer is not None else ""
-    return _DECISION_WORDS.get(word, word)
-
-
-def session_holder(store: SessionStore, session_id: str) -> str:
-    """Describe the process that has the session open; "" for none."""
-    path = store.path(session_id)
-    return (holder(path) or "another process") if is_open(path) else ""
-
-
-def project_store(run_env: RunEnvironment) -> SessionStore:
-    return SessionStore(state_folder(run_env.env), run_env.root)
 
 
 class RecordedApprover:
@@ -238,12 +168,6 @@ def read_saved_turn(restored: Restored, config: Config, run_env: RunEnvironment)
     return SavedTurn(chosen, run_env, layers, turn)
 
 
-def is_deferred(waiting: WaitingTurn) -> bool:
-    """Return True if a turn waits only because a hook deferred calls; resuming it asks the hook again."""
-    asked = [waiting.requests.get(call_id) for call_id in waiting.undecided]
-    return bool(asked) and all(request is not None and request.deferred for request in asked)
-
-
 def refuse_copy(restored: Restored) -> None:
     """Raise UsageError for the copy of a suspended session: its question must be asked in one place only."""
     if restored.waiting is not None:
@@ -251,14 +175,6 @@ def refuse_copy(restored: Restored) -> None:
         raise UsageError(
             f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
         )
-
-
-def load(session_id: str, run_env: RunEnvironment) -> Restored:
-    """Load a session. Raises UsageError."""
-    try:
-        return project_store(run_env).load(session_id)
-    except SessionNotFoundError as error:
-        raise UsageError(str(error)) from None
 
 
 def saved_layers(saved: Mapping[str, Any], run_env: RunEnvironment) -> Layers:

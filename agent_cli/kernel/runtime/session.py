@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -34,6 +35,7 @@ from agent_cli.kernel.runtime.models import ChosenModel, lazy_model, make_planne
 from agent_cli.kernel.runtime.session_log import SessionInUseError, sanitize_title
 from agent_cli.kernel.runtime.tools import tool_specs
 from agent_cli.kernel.session.records import Restored, WaitingTurn
+from agent_cli.kernel.session.store import SessionStore, StoredSession
 from agent_cli.kernel.window import Window
 from agent_cli.knowledge.commands import expand_message
 from agent_cli.knowledge.loader import Embedded, Extensions, command_source
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from agent_cli.kernel.modes import AgentType
     from agent_cli.kernel.runtime.ide import SessionIde
     from agent_cli.kernel.runtime.user_decision import UserDecision
+    from agent_cli.kernel.session.history import Exchange
     from agent_cli.models.base import ModelClient
     from agent_cli.policy.policy import Policy
     from agent_tools.base import Tool, ToolContext
@@ -69,6 +72,7 @@ with lazy_imports():
         pending,  # only to resume a turn
         user_decision,  # only to decide about calls
     )
+    from agent_cli.kernel.session import history, pending_plans
 
 T = TypeVar("T")
 # Returns the approver and the asker, given `Config.on_ask`.
@@ -103,7 +107,8 @@ class Session(Conversation):
         layers: the settings; by default they are read.
         as_saved: when an open turn is resumed with the settings saved with it: never, as a message follows; if it waits
             for decisions; or also if it was interrupted.
-        check: called with the session that is copied; may raise UsageError.
+        check: called with the session that is copied; may raise UsageError. By default, one that waits for decisions
+            is refused if its open turn could be resumed here: its question must be asked in one place only.
         attended: a user is present. embedded: additions of the embedding program.
         """
         layers = layers or (Layers() if as_saved == "always" else read_settings(config, run_env))
@@ -117,8 +122,11 @@ class Session(Conversation):
             ) from None
         try:
             restored = opened.restored
-            if restored is not None and config.fork and check is not None:
-                check(restored)
+            if restored is not None and config.fork:
+                if check is not None:
+                    check(restored)
+                elif as_saved == "waiting":
+                    pending.refuse_copy(restored)
             if restored is None or not _goes_on(restored, as_saved, copied=opened.config.fork):
                 return cls(build_session(opened, run_env, layers, answerers(""), warn, embedded, attended=attended))
             saved = pending.read_saved_turn(restored, config, run_env)
@@ -184,6 +192,16 @@ class Session(Conversation):
     @property
     def session_id(self) -> str:
         return self.header.session_id
+
+    @property
+    def store(self) -> SessionStore:
+        """The sessions of the project."""
+        return SessionStore.of(self.run_env)
+
+    @property
+    def stored(self) -> StoredSession:
+        """The session on disk, if it is saved."""
+        return self.store.session(self.session_id)
 
     @property
     def label(self) -> str:
@@ -443,6 +461,21 @@ class Session(Conversation):
         except CancelledError:
             raise UsageError("Interrupted.") from None
 
+    def exchanges(self, most: int | None = None) -> list[Exchange]:
+        """Return the last exchanges of the session that was resumed, shortened; by default all, at full length."""
+        if self.restored is None:
+            return []
+        log, limit = self.store.path(self.restored.header.session_id), sys.maxsize
+        found = history.last_exchanges(log, most) if most else history.last_exchanges(log, limit, limit, whole=True)
+        return found or history.exchanges_of(self.restored.history, most or limit)
+
+    def expire_plan(self) -> str:
+        """Close the turn whose plan has expired: nothing runs and no model is called. Return the message about it."""
+        self.store.claim_plan(self.session_id)
+        why = pending_plans.expired_words(self.settings.plan_ttl)
+        self.abandon(why)
+        return why
+
     def add_folder(self, folder: Path, source: Literal["slash_command", "register_repo_root"]) -> None:
         """Add a folder to the workspace of this session, also for turns that are suspended and resumed later."""
         self.tool_context.workspace.widen(folder)
@@ -493,7 +526,7 @@ class Session(Conversation):
     def deferred_step(self) -> Callable[[Listener], TurnResult] | None:
         """Return a function that resumes a turn suspended by a hook; None if there is none."""
         waiting = self.restored.waiting if self.restored else None
-        if waiting is None or not pending.is_deferred(waiting) or not self.suspended:
+        if waiting is None or not waiting.is_deferred or not self.suspended:
             return None
         self.restore_turn(waiting, self.deps.approver, self.deps.asker)
         return lambda show: self.resume(show, waiting.spent)

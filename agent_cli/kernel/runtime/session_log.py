@@ -21,7 +21,7 @@ from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.run_environment import RunEnvironment, StagedSessionError, UsageError
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore, is_deleted, remove_session, state_folder
+from agent_cli.kernel.session.store import SessionStore, StoredSession, state_folder
 from agent_cli.kernel.version import __version__
 from agent_cli.models.resolve import ResolvedModel
 from agent_tools.base import Tool
@@ -39,8 +39,6 @@ with lazy_imports():
     from agent_cli.kernel.runtime import transcripts  # only to resume a session that is not ours
     from agent_cli.kernel.session import (
         pending_plans,
-        search,  # only to resume a named session
-        stages,  # only where a turn was staged
     )
     from agent_cli.kernel.session.transcripts import entries  # only to resume at an earlier message
 
@@ -94,15 +92,13 @@ def require_stage(config: Config, run_env: RunEnvironment) -> None:
     if not os.path.isdir(state / "stages"):  # noqa: PTH112 - usually there is none
         return
     with suppress(SessionNotFoundError):  # said when the session is opened
-        path = _resolve_session(config, SessionStore(state, run_env.root))
-        _require_stage(state, SessionStore.at(path.parent), path.stem)
+        _require_stage(_resolve_session(config, SessionStore(state, run_env.root)))
 
 
-def _require_stage(state: Path, store: SessionStore, session_id: str) -> None:
+def _require_stage(session: StoredSession) -> None:
     """Raise StagedSessionError if a session works in a stage."""
-    folder = state / "stages" / store.folder.name
-    if os.path.isdir(folder) and (found := stages.find_stage(folder, session_id)) is not None:  # noqa: PTH112
-        raise StagedSessionError(found, session_id)
+    if (found := session.stage_folder) is not None:
+        raise StagedSessionError(found, session.session_id)
 
 
 def read_session(
@@ -136,23 +132,24 @@ def read_session(
         if not config.resume and not config.latest:
             return None, None
         try:
-            path = _resolve_session(config, store)
+            found = _resolve_session(config, store)
         except SessionNotFoundError:
             foreign = transcripts.read_foreign(config, run_env) if run_env is not None and config.resume else None
             if foreign is None:
                 raise
             return None, _cut(config, foreign, foreign.uuids)
-        store, session_id = SessionStore.at(path.parent), path.stem
-        if host := store.host_of(session_id):
-            raise UsageError(f"Session {session_id[:8]} is one of {host}, which only asks here: continue it there.")
+        if host := found.host:
+            raise UsageError(
+                f"Session {found.session_id[:8]} is one of {host}, which only asks here: continue it there."
+            )
         if run_env is not None and run_env.stage is None and not config.fork:
-            _require_stage(state_folder(run_env.env), store, session_id)
+            _require_stage(found)
         if settings.save_sessions and not config.fork:
-            log = SessionLog(store.path(session_id), warn, os.environ)
+            log = SessionLog(found.path, warn, os.environ)
             log.acquire(patience)
-        restored = store.load(session_id)
+        restored = found.load()
         if config.resume_at is not None:
-            restored = _cut(config, restored, entries.uuids_in(path, session_id), store)
+            restored = _cut(config, restored, entries.uuids_in(found.path, found.session_id), found)
     except (SessionNotFoundError, SessionBusyError) as error:
         if log is not None:
             log.close()
@@ -171,29 +168,29 @@ def read_session(
 
 
 def _cut(
-    config: Config, restored: Restored, uuids: Sequence[tuple[str, ...]], store: SessionStore | None = None
+    config: Config, restored: Restored, uuids: Sequence[tuple[str, ...]], stored: StoredSession | None = None
 ) -> Restored:
     """Return the session up to the message of `Config.resume_at`. Raises SessionNotFoundError.
 
-    store: of its log, if it has one.
+    stored: where it is, if it has a log.
     """
     if config.resume_at is None:
         return restored
     count = entries.messages_to_keep(restored.history, uuids, config.resume_at, config.resume_without)
-    if store is not None:
-        return store.load(restored.header.session_id, count)
+    if stored is not None:
+        return stored.load(count)
     return restored.replace(history=restored.history[:count], uuids=restored.uuids[:count])
 
 
-def _resolve_session(config: Config, store: SessionStore) -> Path:
-    """Return the log of the session to resume. Raises SessionNotFoundError."""
+def _resolve_session(config: Config, store: SessionStore) -> StoredSession:
+    """Return the session to resume. Raises SessionNotFoundError."""
     if not config.resume:
-        return store.path(store.latest())
-    path = search.find_session(store, config.resume, anywhere=config.fork)
-    if is_deleted(path):
-        remove_session(path)
-        raise SessionNotFoundError(f"Session {path.stem} was deleted by the program that ran it")
-    return path
+        return store.session(store.latest())
+    found = store.find(config.resume, anywhere=config.fork)
+    if found.is_deleted:
+        found.remove()
+        raise SessionNotFoundError(f"Session {found.session_id} was deleted by the program that ran it")
+    return found
 
 
 def make_header(

@@ -21,7 +21,7 @@ from agent_cli.kernel.session.files import (
 )
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.kernel.session.store import remove_deleted
+from agent_cli.kernel.session.store import SessionStore
 from agent_cli.kernel.session.transcripts.entries import (
     find_transcripts,
     is_session_id,
@@ -136,7 +136,7 @@ def make_transcript(
         return None
     mirror = mirror if config.mirror else None
     if config.hosted:
-        remove_deleted(log.path.parent)
+        SessionStore.at(log.path.parent).remove_deleted()
     return SessionTranscript(log, header, run_env, warn, mirror, at_once=at_once, for_host=config.hosted)
 
 

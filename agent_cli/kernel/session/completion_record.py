@@ -130,6 +130,31 @@ class CompletionRecord(Value):
             parts.append(f"not checked after the last change: {_named(self.unchecked)}")
         return ", ".join(parts)
 
+    def lines(self) -> Iterator[tuple[str, Tone]]:
+        """Yield it as lines of plain text, which may have characters to escape, each with its tone."""
+        yield self.summary or "Nothing was planned or changed.", ""
+        for plan in self.plans:
+            yield "", ""
+            yield f"Plan of turn {plan.turn}{f', approved by {plan.approved}' if plan.approved else ''}", ""
+            for number, step in enumerate(plan.steps, 1):
+                dropped = " (taken out of the plan)" if step.status == "dropped" else ""
+                yield f"{STEP_MARKS[step.status]} {number}. {one_line(step.text)}{dropped}", _TONES[step.verdict]
+                yield from step_lines(step)
+        if self.outside is not None:
+            yield "", ""
+            yield "For no step" if self.plans else "Without a plan", _TONES[self.outside.verdict]
+            yield from step_lines(self.outside)
+
+    def data(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "summary": self.summary,
+            "plans": [{**_plain(plan), "steps": [_step_json(step) for step in plan.steps]} for plan in self.plans],
+            "outside": _step_json(self.outside) if self.outside is not None else None,
+            "files": [_plain(file) for file in self.files],
+            "unchecked": list(self.unchecked),
+        }
+
 
 def _named(paths: Sequence[str]) -> str:
     more = len(paths) - _MAX_NAMED_FILES
@@ -330,22 +355,6 @@ def completion_record(view: SessionView, root: str = "") -> CompletionRecord:
     )  # fmt: skip
 
 
-def record_lines(record: CompletionRecord) -> Iterator[tuple[str, Tone]]:
-    """Yield the record as lines of plain text, which may have characters to escape, each with its tone."""
-    yield record.summary or "Nothing was planned or changed.", ""
-    for plan in record.plans:
-        yield "", ""
-        yield f"Plan of turn {plan.turn}{f', approved by {plan.approved}' if plan.approved else ''}", ""
-        for number, step in enumerate(plan.steps, 1):
-            dropped = " (taken out of the plan)" if step.status == "dropped" else ""
-            yield f"{STEP_MARKS[step.status]} {number}. {one_line(step.text)}{dropped}", _TONES[step.verdict]
-            yield from step_lines(step)
-    if record.outside is not None:
-        yield "", ""
-        yield "For no step" if record.plans else "Without a plan", _TONES[record.outside.verdict]
-        yield from step_lines(record.outside)
-
-
 def step_lines(step: RecordedStep) -> Iterator[tuple[str, Tone]]:
     """Yield what was done for a step, and its evidence, as lines."""
     if step.files:
@@ -367,17 +376,6 @@ def evidence_line(found: Evidence) -> str:
     stale = f"; {one_line(found.stale)} was changed after it" if found.stale else ""
     kind = "check" if found.check else "ran"
     return f"{kind}: {one_line(found.command)}: {how.get(found.outcome, code)}{took}{after}{stale}"
-
-
-def record_json(record: CompletionRecord) -> dict[str, Any]:
-    """Return the record as JSON data."""
-    return {
-        "summary": record.summary,
-        "plans": [{**_plain(plan), "steps": [_step_json(step) for step in plan.steps]} for plan in record.plans],
-        "outside": _step_json(record.outside) if record.outside is not None else None,
-        "files": [_plain(file) for file in record.files],
-        "unchecked": list(record.unchecked),
-    }
 
 
 def _step_json(step: RecordedStep) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from agent_tools.fs.safe_files import open_regular, open_stream, private_folder, read_regular
+from agent_tools.fs.safe_files import open_regular, open_stream, private_folder, read_regular, read_start
 
 # Number of saved copies of a damaged log: the first is the oldest, the last is replaced by newer ones.
 MAX_COPIES = 3
@@ -279,6 +279,20 @@ def _parse_line(raw: bytes) -> LogLine | None:
 def read_log(path: Path) -> bytes:
     """Read a whole log. Raises OSError, also if it is no regular file or larger than MAX_LOG_BYTES."""
     return read_regular(path, MAX_LOG_BYTES)
+
+
+# No header is longer.
+MAX_HEADER_BYTES = 1 << 20
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the fields of the header of a log; {} if it cannot be read."""
+    try:
+        record = decode_record(read_start(path, MAX_HEADER_BYTES).partition(b"\n")[0]) or {}
+    except OSError:
+        return {}
+    data = record.get("data", {})
+    return data if isinstance(data, dict) and record.get("type") == "Header" else {}
 
 
 def open_log(path: Path) -> BinaryIO:

@@ -72,11 +72,6 @@ def exact_seconds_of(stamp: str) -> float:
     return seconds_of(stamp) + (float(fraction) if fraction[:1] == "." and fraction[1:].isdigit() else 0.0)
 
 
-def expired_at(stamp: str, minutes: int) -> bool:
-    """Return True if `minutes` have passed since a log time."""
-    return bool(stamp) and is_expired(seconds_of(stamp), minutes)
-
-
 def expiry_of(stamp: str, minutes: int) -> str | None:
     """Return when a plan presented at `stamp` expires, as a log time; None if never."""
     if not stamp or not minutes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.kernel.events import (
     ApprovalRequested,
@@ -13,15 +14,45 @@ from agent_cli.kernel.events import (
     TurnFinished,
 )
 from agent_cli.kernel.messages import Message, ToolCall
+from agent_cli.kernel.modes import MAX_PLAN_MINUTES
 from agent_cli.kernel.results import Diagnostics, Spent, Usage
+from agent_cli.kernel.session.files import is_running
 from agent_cli.kernel.window import Compaction, UsageReport
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import TodoItem
 from agent_tools.shell.state import ShellSnapshot
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+with lazy_imports():
+    from agent_cli.kernel.session import pending_items, pending_plans  # only where something waits
+
+
+# fmt: off
+Stage = Literal[
+    "executing", "awaiting_tool_approval", "awaiting_plan_approval", "awaiting_answer",
+    "completed", "failed", "interrupted",
+]
+# fmt: on
+# Results of turns that did not complete, by terminal reason.
+ENDS: dict[str, Stage] = {
+    "inference_error": "failed",
+    "failed": "failed",
+    "cancelled": "interrupted",
+    "interrupted": "interrupted",
+}  # fmt: skip
+_DECISION_WORDS = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
+_DECISION_WORDS |= {"undo": "undone", "cancel": "cancelled"}
+
 
 class SessionNotFoundError(Exception):
-    """No session, or several of them, match; the message says which."""
+    """No session matches, or several do: `found` has their summaries, the latest first. The message says which."""
+
+    def __init__(self, text: str, found: Sequence[Any] = ()) -> None:
+        super().__init__(text)
+        self.found = found
 
 
 class Header(Value, tag="Header"):
@@ -129,6 +160,39 @@ class WaitingTurn(Value, tag="Waiting"):
         """Ids of calls that are decided but not carried out."""
         return tuple(i for i in (*self.requests, *self.questions) if i in self.decisions or i in self.answers)
 
+    @property
+    def plan_ttl(self) -> int:
+        """Minutes after which a plan that it presents expires; 0 for never."""
+        return int(self.saved.get("settings", {}).get("plan_ttl", MAX_PLAN_MINUTES))
+
+    def expired(self, minutes: int) -> str:
+        """Return the message that its plan has expired, for the user and the model; "" if it has not."""
+        expired = self.asked_at and pending_plans.is_expired(pending_plans.seconds_of(self.asked_at), minutes)
+        return pending_plans.expired_words(minutes) if expired else ""
+
+    @property
+    def is_deferred(self) -> bool:
+        """True if it waits only because a hook deferred calls; resuming it asks the hook again."""
+        asked = [self.requests.get(call_id) for call_id in self.undecided]
+        return bool(asked) and all(request is not None and request.deferred for request in asked)
+
+    @staticmethod
+    def hook_mark(pid: int, until: float) -> dict[str, Any]:
+        """Return what a checkpoint says of the hook that waits for a decision about a call of another program."""
+        return {"gate": [pid, until]}
+
+    @property
+    def hook_waits(self) -> bool:
+        """True if the hook of another program still waits for the decision."""
+        pid, until = self.kept.get("gate", (0, 0.0))
+        return bool(until > time.time() and is_running(pid))
+
+    def decision_word(self, call_id: str) -> str:
+        """Return the user's decision about a call, in one word."""
+        found, answer = self.decisions.get(call_id), self.answers.get(call_id)
+        word = found.decision if found is not None else answer.verdict if answer is not None else ""
+        return _DECISION_WORDS.get(word, word)
+
 
 class RestoredAgent(Value):
     """A sub-agent in the background that has not ended, or whose report the model does not have.
@@ -202,11 +266,41 @@ class Restored(Value):
     uuids: tuple[tuple[str, ...], ...] = ()
     agents: tuple[RestoredAgent, ...] = ()
 
+    @property
+    def stage(self) -> Stage:
+        """Where its last turn is, from the log alone."""
+        waiting = self.waiting
+        if waiting is not None and waiting.undecided:
+            questions = [waiting.questions[i] for i in waiting.undecided if i in waiting.questions]
+            if not questions:
+                return "awaiting_tool_approval"
+            return "awaiting_plan_approval" if questions[0].kind == "plan" else "awaiting_answer"
+        if waiting is not None:
+            return "interrupted"
+        if self.last is None:
+            return "executing" if self.history else "completed"
+        return ENDS.get(self.last.terminal_reason, "completed")
+
+    def pending(self) -> list[dict[str, Any]]:
+        """Return the pending decisions as JSON data: open ones in the order of the calls, then made ones.
+
+        Those that were made, but not carried out yet, have `decided`, which describes the decision.
+        """
+        waiting = self.waiting
+        if waiting is None or (self.header.host and not waiting.hook_waits):
+            return []
+        asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
+        ttl, at, names = waiting.plan_ttl, waiting.asked_at, waiting.names
+        items = pending_items.pending_items(asked, self.history, waiting.nested, asked_at=at, plan_ttl=ttl, names=names)
+        for item in items[len(waiting.undecided) :]:
+            item["decided"] = f"{waiting.decision_word(item['call_id'])}, not run"
+        return items
+
 
 class SessionInfo(Value):
     """An entry of `agent sessions list`.
 
-    stage: see `timeline.Stage`.
+    stage: see `Stage`.
     pending, completed: summaries of calls.
     name: "" if the session has none.
     size: bytes on disk.

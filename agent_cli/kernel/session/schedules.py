@@ -21,8 +21,7 @@ from typing import Literal
 
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.files import is_open, sync_folder
-from agent_cli.kernel.session.store import SessionStore, schedules_folder
-from agent_cli.kernel.session.summary import summarize_session
+from agent_cli.kernel.session.store import SessionStore, StoredSession, schedules_folder
 from agent_tools.fs.safe_files import acquire, append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import one_line
@@ -263,20 +262,20 @@ class ScheduleStore:
             os.close(descriptor)
         return False
 
-    def log(self, schedule: Schedule, session_id: str) -> Path:
-        """Return the log of a session of a schedule."""
-        return SessionStore(self.state, Path(schedule.root)).path(session_id)
+    def session(self, schedule: Schedule, session_id: str) -> StoredSession:
+        """Return a session of a schedule."""
+        return SessionStore(self.state, Path(schedule.root)).session(session_id)
 
     def state_of(self, schedule: Schedule, run: ScheduledRun) -> RunState:
         """Find out how a run stands, from its session unless that is recorded."""
         if run.over:
             return RunState("skipped" if run.step == "skipped" else run.why, run.why, run.cost)
-        log = self.log(schedule, run.session_id) if run.session_id else None
-        session = summarize_session(log) if log is not None else None
+        stored = self.session(schedule, run.session_id) if run.session_id else None
+        session = stored.summary() if stored is not None else None
         # Without an answer, and without an end, no turn has begun: the process died at its message.
         begun = session is not None and session.messages > (session.ended == "done")
         cost = session.cost if session is not None else 0.0
-        if log is not None and (self.is_running(schedule.id) or is_open(log)):
+        if stored is not None and (self.is_running(schedule.id) or is_open(stored.path)):
             return RunState("running", "", cost, begun)
         if session is None or not begun:
             return RunState("starting", "", cost)

@@ -10,30 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
-from agent_cli.kernel.session.files import decode_record, read_log
+from agent_cli.kernel.session.files import decode_record, read_header, read_log
 from agent_cli.kernel.session.records import SessionNotFoundError
-from agent_cli.kernel.session.store import SessionStore
-from agent_cli.kernel.session.summary import SessionSummary, project_folders, session_files, summarize_sessions
-from agent_tools.fs.safe_files import read_start
+from agent_cli.kernel.session.summary import (
+    SessionSummary,
+    project_folders,
+    session_files,
+    summaries_of_all_projects,
+    summarize_sessions,
+)
 from agent_tools.record import DecodeError, from_json
 from agent_tools.text import counted, shorten
 
 _ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 _TEXTS = (b'"type":"MessageAdded"', b'"type":"SessionNamed"')
 _CONTEXT_CHARS = 40
-# No header is longer.
-_MAX_HEADER_BYTES = 1 << 20
 _MAX_LISTED = 8
-
-
-class SeveralSessionsError(SessionNotFoundError):
-    """Several sessions match: `found`, the latest first. The message names the first of them."""
-
-    def __init__(self, text: str, found: list[SessionSummary]) -> None:
-        shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_MAX_LISTED])
-        more = f"; and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
-        super().__init__(f"{text} Give the ID of one: {shown}{more}")
-        self.found = found
 
 
 def is_id_like(text: str) -> bool:
@@ -41,33 +33,48 @@ def is_id_like(text: str) -> bool:
     return _ID.fullmatch(text.lower()) is not None
 
 
-def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> Path:
-    """Return the log of the one session of a project that matches `text`.
-
-    anywhere: also accept an ID from another project.
-
-    Raises SessionNotFoundError, or SeveralSessionsError.
-    """
-    ids = [path.stem for path in session_files(store.folder)]
+def one_session(folder: Path, text: str, *, anywhere: bool) -> Path:
+    """Return the log of the one session that fits; see `SessionStore.find`. folder: of its project's sessions."""
+    ids = [path.stem for path in session_files(folder)]
     if is_id_like(text):
         found = [i for i in ids if i.startswith(text.lower())]
         if len(found) == 1:
-            return store.path(found[0])
-    every = list(summarize_sessions(store.folder))
+            return folder / f"{found[0]}.jsonl"
+    every = list(summarize_sessions(folder))
     if is_id_like(text) and len(found) > 1:
         meant = [g for g in every if g.session_id in found]
-        raise SeveralSessionsError(f"{len(found)} sessions of this project begin with {text}.", meant)
+        raise _several(f"{len(found)} sessions of this project begin with {text}.", meant)
     meant = resolve_reference(every, text)
     if len(meant) == 1:
         return meant[0].path
     if meant:
-        raise SeveralSessionsError(
-            f"{counted(len(meant), 'session')} of this project fit {shorten(text, 60)!r}.", meant
-        )
-    elsewhere = [f for f in other_sessions(store) if f.stem.startswith(text.lower())] if is_id_like(text) else []
+        raise _several(f"{counted(len(meant), 'session')} of this project fit {shorten(text, 60)!r}.", meant)
+    elsewhere = [f for f in other_sessions(folder) if f.stem.startswith(text.lower())] if is_id_like(text) else []
     if anywhere and len(elsewhere) == 1:
         return elsewhere[0]
     raise SessionNotFoundError(_not_here(text, elsewhere))
+
+
+def find_in_all(state: Path, text: str) -> Path:
+    """Return the log of the one session of any project that fits, or the latest; see `SessionStore.find_in_all`."""
+    found = summaries_of_all_projects(state)
+    if not found:
+        raise SessionNotFoundError("There are no sessions yet.")
+    if text:
+        ids = [g for g in found if is_id_like(text) and g.session_id.startswith(text.lower())]
+        found = ids or resolve_reference(found, text)
+    if len(found) > 1 and text:
+        raise _several(f"{counted(len(found), 'session')} match {shorten(text, 60)!r}.", found)
+    if not found:
+        raise SessionNotFoundError(f"No session matches {shorten(text, 60)!r}. See: agent sessions list --all-projects")
+    return found[0].path
+
+
+def _several(text: str, found: list[SessionSummary]) -> SessionNotFoundError:
+    """Return the error for several sessions that fit, the latest first: it names the first of them."""
+    shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_MAX_LISTED])
+    more = f"; and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
+    return SessionNotFoundError(f"{text} Give the ID of one: {shown}{more}", found)
 
 
 def resolve_reference(every: Sequence[SessionSummary], text: str) -> list[SessionSummary]:
@@ -82,7 +89,7 @@ def resolve_reference(every: Sequence[SessionSummary], text: str) -> list[Sessio
 
 def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
     """Return the message for a session that is not in this project."""
-    root = root_of(elsewhere[0]) if len(elsewhere) == 1 else ""
+    root = str(read_header(elsewhere[0]).get("root", "")) if len(elsewhere) == 1 else ""
     if root and not os.path.isdir(root):  # noqa: PTH112
         return (
             f"Session {text} is of {shorten(root)}, which no longer exists, and not known to be of this repository; "
@@ -98,25 +105,10 @@ def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
     return f"No session of this project fits {shorten(text, 60)!r}. See: agent sessions list"
 
 
-def other_sessions(store: SessionStore) -> Iterable[Path]:
-    """Yield the logs of all other projects."""
-    state = store.folder.parent.parent
-    return (file for folder in project_folders(state) if folder != store.folder for file in session_files(folder))
-
-
-def root_of(path: Path) -> str:
-    """Return the project directory in a session's header; "" if it cannot be read."""
-    return str(header_of(path).get("root", ""))
-
-
-def header_of(path: Path) -> dict[str, Any]:
-    """Return the fields of a session's header; {} if it cannot be read."""
-    try:
-        record = decode_record(read_start(path, _MAX_HEADER_BYTES).partition(b"\n")[0]) or {}
-    except OSError:
-        return {}
-    data = record.get("data", {})
-    return data if isinstance(data, dict) else {}
+def other_sessions(folder: Path) -> Iterable[Path]:
+    """Yield the logs of all projects but the one with this folder."""
+    others = (other for other in project_folders(folder.parent.parent) if other != folder)
+    return (file for other in others for file in session_files(other))
 
 
 def contains_text(path: Path, words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The state folder: find, list, load and delete the sessions of a project; write crash reports.
+"""Sessions on disk: find, list, load, change and remove those of a project; the state folder; crash reports.
 
 A crash report is the traceback of an unexpected exception, without secrets, in a file that only the user can read.
 """
@@ -10,29 +10,16 @@ import shutil
 import sys
 import time
 from binascii import crc32
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.kernel.events import MessageAdded, SessionNamed
 from agent_cli.kernel.messages import ToolMessage, pending_calls
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.session.files import (
-    archive_mark,
-    damaged_copies,
-    decode_record,
-    draft_file,
-    logs_in,
-    open_log,
-    owner_file,
-    read_log,
-    repair_file,
-    results_files,
-    results_size,
-    transcript_elsewhere,
-    transcript_files,
-    transcript_note,
-)
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.session import files
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionInfo, SessionNotFoundError
 from agent_cli.kernel.version import __version__
@@ -40,60 +27,15 @@ from agent_tools.fs.safe_files import read_start, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
 
+if TYPE_CHECKING:
+    from agent_cli.kernel.session.files import LogLine
+    from agent_cli.kernel.session.pending_plans import WaitingPlan
+    from agent_cli.kernel.session.summary import SessionSummary
+    from agent_cli.kernel.session.timeline import TurnSummary
+    from agent_cli.kernel.session.view import SessionView
+
 with lazy_imports():
-    from agent_cli.kernel.session import pending_plans, restore, stages, timeline
-
-
-def remove_session(path: Path) -> str:
-    """Remove the session with this log and all its files. Return "", or why it is still there."""
-    store, session_id = SessionStore.at(path.parent), path.stem
-    log = SessionLog(path, lambda text: None, os.environ)
-    try:
-        log.acquire()
-        elsewhere, _ = transcript_elsewhere(path)
-        files = store.files(session_id)
-        if elsewhere is not None:
-            elsewhere.unlink(missing_ok=True)
-            shutil.rmtree(elsewhere.with_suffix(""), ignore_errors=True)
-        for file in reversed(files):
-            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
-        pending_plans.claim_plan(store.folder, session_id)
-        # Without this reference, the next pruning of the checkpoints deletes the contents.
-        snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
-        (snapshots / "sessions" / f"{session_id}.records").unlink(missing_ok=True)
-        if (copy := stages.find_stage(stages.stages_folder(store.folder), session_id)) is not None:
-            stages.remove_copy(copy)
-    except SessionBusyError:
-        return f"Session {session_id[:8]} is open in another process and was not removed."
-    except OSError as error:
-        return f"Session {session_id[:8]} was not removed: {error.strerror or error}."
-    finally:
-        log.close()
-    with suppress(OSError):  # other sessions are left
-        store.folder.rmdir()
-    return ""
-
-
-def remove_deleted(folder: Path) -> None:
-    """Remove the sessions whose transcript a host has deleted, which is how the Agent SDK deletes a session."""
-    for note in folder.glob("*.elsewhere"):
-        if is_deleted(log := note.with_suffix(".jsonl")):
-            remove_session(log)
-
-
-# Claude Code removes transcripts that were not used for 30 days, which must not end a session whose log is still here.
-_MAX_DELETED_AGE_SECONDS = 20 * 86_400
-
-
-def is_deleted(log: Path) -> bool:
-    """Return True if a host wanted a transcript of this session, used lately, and has deleted it."""
-    path, for_host = transcript_elsewhere(log)
-    if path is None or not for_host or not path.parent.is_dir() or path.exists():
-        return False
-    try:
-        return time.time() - log.stat().st_mtime < _MAX_DELETED_AGE_SECONDS
-    except OSError:
-        return True
+    from agent_cli.kernel.session import pending_plans, restore, search, stages, summary, timeline, view
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -114,8 +56,6 @@ def schedules_folder(state: Path) -> Path:
     return state / "schedules"
 
 
-# No header is longer.
-_MAX_HEADER_BYTES = 1 << 20
 _MAX_FORKS = 10
 
 
@@ -128,20 +68,47 @@ class SessionStore:
         self.folder = state / "sessions" / f"{slug}-{crc32(os.fsencode(text)):08x}"
 
     @classmethod
+    def of(cls, run_env: RunEnvironment) -> SessionStore:
+        """Return the store of the project in which a run happens."""
+        return cls(state_folder(run_env.env), run_env.root)
+
+    @classmethod
     def at(cls, folder: Path) -> SessionStore:
         """Return the store for a session directory whose project is unknown."""
         store = cls.__new__(cls)
         store.folder = folder
         return store
 
+    @classmethod
+    def everywhere(cls, env: Mapping[str, str]) -> list[SessionStore]:
+        """Return the stores of all projects."""
+        return [cls.at(folder) for folder in summary.project_folders(state_folder(env))]
+
     def path(self, session_id: str) -> Path:
         return self.folder / f"{session_id}.jsonl"
+
+    def session(self, session_id: str) -> StoredSession:
+        """Return the session with this ID, which may not exist yet."""
+        return StoredSession(self.path(session_id))
+
+    def sessions(self) -> list[StoredSession]:
+        """Return the sessions, the latest changed first."""
+        return [StoredSession(path) for path in summary.session_files(self.folder)]
+
+    def summaries(self) -> Iterator[SessionSummary]:
+        """Yield what lists show of the sessions, the latest changed first."""
+        return summary.summarize_sessions(self.folder)
+
+    @staticmethod
+    def all_summaries(env: Mapping[str, str]) -> list[SessionSummary]:
+        """Return what lists show of the sessions of all projects, the latest changed first."""
+        return summary.summaries_of_all_projects(state_folder(env))
 
     def ids(self) -> list[str]:
         """Return session ids, the latest changed first."""
         # A process that ended before it wrote a record leaves an empty file.
-        files = [(state.st_mtime_ns, path.stem) for state, path in logs_in(self.folder) if state.st_size]
-        return [name for _, name in sorted(files, reverse=True)]
+        found = [(state.st_mtime_ns, path.stem) for state, path in files.logs_in(self.folder) if state.st_size]
+        return [name for _, name in sorted(found, reverse=True)]
 
     def latest(self, *, of_hosts: bool = False) -> str:
         """Return the id of the session changed last. Raises SessionNotFoundError.
@@ -149,37 +116,10 @@ class SessionStore:
         of_hosts: it may be one of another program.
         """
         for session_id in self.ids():
-            if self._has_begun(session_id) and (of_hosts or not self.host_of(session_id)):
+            found = self.session(session_id)
+            if found.has_begun and (of_hosts or not found.host):
                 return session_id
         raise SessionNotFoundError("There is no earlier session in this project.")
-
-    def _has_begun(self, session_id: str) -> bool:
-        """Return True if a file contains more than part of its first record."""
-        try:
-            start = read_start(self.path(session_id), _MAX_HEADER_BYTES)
-        except OSError:
-            return True
-        # The line feed does not decide: other programs may have replaced it.
-        return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _MAX_HEADER_BYTES
-
-    def host_of(self, session_id: str) -> str:
-        """Return the other program whose session this is; "" for our own."""
-        try:
-            start = read_start(self.path(session_id), _MAX_HEADER_BYTES).partition(b"\n")[0]
-        except OSError:
-            return ""
-        record = decode_record(start) if b'"host":' in start else None
-        return str(record["data"].get("host", "")) if record is not None and record["type"] == "Header" else ""
-
-    def files(self, session_id: str) -> list[Path]:
-        """Return all files of a session: the log first, then copies of a damaged log, the owner file, the draft, and
-        the folders of results and transcript, each before its contents.
-        """
-        path = self.path(session_id)
-        beside = [*damaged_copies(path), repair_file(path), owner_file(path), draft_file(path), archive_mark(path)]
-        beside.append(transcript_note(path))
-        files = [path, *(each for each in beside if os.path.lexists(each))]
-        return [*files, *results_files(path), *transcript_files(path)]
 
     def copied_from(self, header: Header) -> list[str]:
         """Return the sessions that this one was forked from, the nearest first."""
@@ -187,15 +127,24 @@ class SessionStore:
         origin = header.forked_from
         while origin and origin not in found and len(found) < _MAX_FORKS:
             found.append(origin)
-            try:
-                first = read_start(self.path(origin), _MAX_HEADER_BYTES).partition(b"\n")[0]
-            except OSError:
-                break
-            record = decode_record(first) or {}
-            origin = record.get("data", {}).get("forked_from", "")
+            origin = self.session(origin).header.get("forked_from", "")
         return found
 
-    def find(self, start: str) -> str:
+    def find(self, text: str, *, anywhere: bool = False) -> StoredSession:
+        """Return the one session whose ID begins with a text, or that fits it by its name or its words.
+
+        anywhere: also accept an ID from another project.
+
+        Raises SessionNotFoundError, with what was `found` if several fit.
+        """
+        return StoredSession(search.one_session(self.folder, text, anywhere=anywhere))
+
+    @staticmethod
+    def find_in_all(env: Mapping[str, str], text: str) -> StoredSession:
+        """Return the one session of any project that fits; with "", the latest. Raises SessionNotFoundError."""
+        return StoredSession(search.find_in_all(state_folder(env), text))
+
+    def find_id(self, start: str) -> str:
         """Return the one session whose id begins with `start`. Raises SessionNotFoundError."""
         found = [i for i in self.ids() if i.startswith(start.lower())]
         if len(found) != 1:
@@ -205,107 +154,273 @@ class SessionStore:
             )
         return found[0]
 
+    def elsewhere(self, start: str) -> list[StoredSession]:
+        """Return the sessions of other projects whose ID begins so."""
+        paths = search.other_sessions(self.folder)
+        return [StoredSession(path) for path in paths if path.stem.startswith(start.lower())]
+
+    def is_reference(self, text: str) -> bool:
+        """Return True if a text looks like an ID or is the name of a session here, so it is no message."""
+        name = text.strip().lower()
+        return search.is_id_like(text) or any(each.name.lower() == name for each in self.summaries() if each.name)
+
+    @staticmethod
+    def is_id(text: str, *, whole: bool = False) -> bool:
+        """Return True if a text looks like a session's ID or the beginning of one. whole: it must be all of it."""
+        return summary.is_id(text) if whole else search.is_id_like(text)
+
     def short(self, session_id: str) -> str:
         """Return the shortest prefix of an ID, of at least 8 characters, that is unique in this project."""
         start = session_id[:8]
         return start if sum(i.startswith(start) for i in self.ids()) <= 1 else session_id
 
-    def load(self, session_id: str, keep: int | None = None) -> Restored:
-        """Load a session. Raises SessionNotFoundError if nothing of it can be read.
+    def pending(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the decisions that sessions wait for, by session ID, the most recently changed session first."""
+        found = {}
+        for glanced in self.summaries():
+            # Most sessions have ended, which their summary shows without loading them.
+            restored = StoredSession(glanced.path).load_if_any() if glanced.ended in ("waiting", "open") else None
+            if restored is not None and (items := restored.pending()):
+                found[glanced.session_id] = items
+        return found
+
+    def claim_plan(self, session_id: str | None = None) -> WaitingPlan | None:
+        """Remove and return the plan that awaits approval, exclusively; None if there is none.
+
+        session_id: only that session's.
+        """
+        return pending_plans.claim_plan(self.folder, session_id)
+
+    def remove_deleted(self) -> None:
+        """Remove the sessions whose transcript a host has deleted, which is how the Agent SDK deletes a session."""
+        for note in self.folder.glob("*.elsewhere"):
+            if (found := StoredSession(note.with_suffix(".jsonl"))).is_deleted:
+                found.remove()
+
+
+# Claude Code removes transcripts that were not used for 30 days, which must not end a session whose log is still here.
+_MAX_DELETED_AGE_SECONDS = 20 * 86_400
+
+
+class StoredSession:
+    """A session on disk, by the path of its log, which may not exist yet. It is read when something is asked for.
+
+    Nearly all raise OSError if it cannot be read, and SessionNotFoundError if nothing can be made of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.session_id = path, path.stem
+
+    @property
+    def store(self) -> SessionStore:
+        """The sessions of its project."""
+        return SessionStore.at(self.path.parent)
+
+    def read(self) -> bytes:
+        """Return its log. Raises OSError, also if it is no regular file or too large."""
+        return files.read_log(self.path)
+
+    def records(self) -> list[LogLine]:
+        """Return the valid records of its log, in order. Raises OSError."""
+        with files.open_log(self.path) as file:
+            return files.sort_records(list(files.read(file)))
+
+    def load(self, keep: int | None = None) -> Restored:
+        """Load it. Raises SessionNotFoundError if nothing of it can be read.
 
         keep: load it as if it had been rewound to this many messages.
         """
         try:
-            with open_log(self.path(session_id)) as file:
-                return restore.restore(file, session_id, keep)
+            with files.open_log(self.path) as file:
+                return restore.restore(file, self.session_id, keep)
         except OSError as error:
-            raise SessionNotFoundError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
+            raise SessionNotFoundError(f"Cannot read session {self.session_id}: {error.strerror or error}.") from None
 
-    def list(self) -> Iterator[SessionInfo]:
-        """Yield all sessions of the project, the latest changed first; skip unreadable ones."""
-        for session_id in self.ids():
-            try:
-                data = read_log(self.path(session_id))
-                session = restore.restore(data, session_id)
-            except (SessionNotFoundError, OSError):
-                continue
-            yield info_of(session_id, session, data, results_size(self.path(session_id)))
+    def load_if_any(self) -> Restored | None:
+        """Load it; return None if nothing of it can be read."""
+        with suppress(SessionNotFoundError):
+            return self.load()
+        return None
 
+    def view(self) -> SessionView:
+        """Return the session as its events tell it. Raises OSError."""
+        return view.SessionView.of_log(self.read())
 
-def info_of(session_id: str, session: Restored, data: bytes, beside: int = 0) -> SessionInfo:
-    """Return the entry of a session in lists, for `--json`.
+    def turns(self) -> list[TurnSummary]:
+        """Return its turns, in order. Raises OSError."""
+        return timeline.build_timeline(self.read())
 
-    beside: bytes of its results on disk.
-    """
-    turns = timeline.build_timeline(data)
-    calls = [c for t in turns for c in t.calls]
-    return SessionInfo(
-        session_id=session_id,
-        cwd=session.header.cwd,
-        model=session.header.model,
-        first_message=" ".join(turns[0].query.split())[:80] if turns else "",
-        query=turns[-1].query if turns else "",
-        stage=timeline.stage_of(session),
-        messages=len(session.history),
-        cost=session.usage.cost,
-        plan=session.plan,
-        pending=tuple(c.summary for c in calls if not c.outcome),
-        completed=tuple(c.summary for c in calls if c.outcome == "done"),
-        created=session.created,
-        updated=session.updated,
-        name=session.name,
-        branch=session.header.branch,
-        root=session.header.root,
-        size=len(data) + beside,
-    )
+    def summary(self) -> SessionSummary | None:
+        """Return what lists show of it, from a glance at its log; None if that has no record."""
+        return summary.summarize_session(self.path)
 
+    def info(self) -> SessionInfo:
+        """Return its entry in lists, for `--json`. Raises OSError, SessionNotFoundError."""
+        data = self.read()
+        session, turns = restore.restore(data, self.session_id), timeline.build_timeline(data)
+        calls = [c for t in turns for c in t.calls]
+        return SessionInfo(
+            session_id=self.session_id,
+            cwd=session.header.cwd,
+            model=session.header.model,
+            first_message=" ".join(turns[0].query.split())[:80] if turns else "",
+            query=turns[-1].query if turns else "",
+            stage=session.stage,
+            messages=len(session.history),
+            cost=session.usage.cost,
+            plan=session.plan,
+            pending=tuple(c.summary for c in calls if not c.outcome),
+            completed=tuple(c.summary for c in calls if c.outcome == "done"),
+            created=session.created,
+            updated=session.updated,
+            name=session.name,
+            branch=session.header.branch,
+            root=session.header.root,
+            size=len(data) + files.results_size(self.path),
+        )
 
-def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: str) -> None:
-    """Answer an open call of another session with an error, unless that session is in use or gone."""
-    log = SessionLog(store.path(session_id), lambda text: None, os.environ)
-    try:
-        log.acquire()
-        session = store.load(session_id)
-    except (SessionBusyError, SessionNotFoundError):
-        log.close()
-        return
-    log.continue_from(session.seq, session.parent)
-    for call in pending_calls(session.history):
-        if call.id == call_id:
-            log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=True)))
-    log.close()
+    @property
+    def header(self) -> dict[str, Any]:
+        """The fields of its header; {} if that cannot be read."""
+        return files.read_header(self.path)
 
+    @property
+    def root(self) -> str:
+        """The folder of its project; "" if that cannot be read."""
+        return str(self.header.get("root", ""))
 
-def rename_session(path: Path, name: str) -> str:
-    """Give the session with this log a name. Return "", or why it has not got it."""
-    log = SessionLog(path, lambda text: None, os.environ)
-    try:
-        log.acquire()
-        session = SessionStore.at(path.parent).load(path.stem)
+    @property
+    def host(self) -> str:
+        """The other program whose session this is; "" for our own."""
+        with suppress(OSError):
+            if b'"host":' in read_start(self.path, files.MAX_HEADER_BYTES).partition(b"\n")[0]:
+                return str(self.header.get("host", ""))
+        return ""
+
+    @property
+    def has_begun(self) -> bool:
+        """True if its file contains more than part of its first record."""
+        try:
+            start = read_start(self.path, files.MAX_HEADER_BYTES)
+        except OSError:
+            return True
+        # The line feed does not decide: other programs may have replaced it.
+        return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == files.MAX_HEADER_BYTES
+
+    def excerpt(self, words: Sequence[str]) -> str:
+        """Return an excerpt around the first of the words if it contains all of them; else "".
+
+        words: in lower case. Names and messages are searched, with results of tools, and not the system prompt.
+        """
+        return search.contains_text(self.path, words)
+
+    def holder(self, *, noted: bool = False) -> str:
+        """Describe the process that has it open; "" for none. noted: look only where a process left a note of that."""
+        if (noted and not files.owner_file(self.path).exists()) or not files.is_open(self.path):
+            return ""
+        return files.holder(self.path) or "another process"
+
+    @property
+    def stage_folder(self) -> Path | None:
+        """The folder of the copy of the project in which it works; None for none."""
+        if not os.path.isdir(self.path.parents[2] / "stages"):  # noqa: PTH112 - usually there is none
+            return None
+        return stages.find_stage(stages.stages_folder(self.path.parent), self.session_id)
+
+    def files(self) -> list[Path]:
+        """Return all its files: the log first, then copies of a damaged log, the owner file, the draft, and the
+        folders of results and transcript, each before its contents.
+        """
+        path = self.path
+        beside = [*files.damaged_copies(path), files.repair_file(path), files.owner_file(path), files.draft_file(path)]
+        beside += [files.archive_mark(path), files.transcript_note(path)]
+        found = [path, *(each for each in beside if os.path.lexists(each))]
+        return [*found, *files.results_files(path), *files.transcript_files(path)]
+
+    def rename(self, name: str) -> str:
+        """Give it a name. Return "", or why it has not got it."""
+        log = SessionLog(self.path, lambda text: None, os.environ)
+        try:
+            log.acquire()
+            session = self.load()
+            log.continue_from(session.seq, session.parent)
+            log.record(SessionNamed(name))
+            return log.warning
+        except SessionBusyError:
+            return f"Session {self.session_id[:8]} is open in another process."
+        except SessionNotFoundError:
+            return f"Session {self.session_id[:8]} has not begun yet."
+        finally:
+            log.close()
+
+    @property
+    def archived(self) -> bool:
+        """True if it is marked as archived."""
+        return os.path.lexists(files.archive_mark(self.path))
+
+    def archive(self, *, archived: bool = True) -> None:
+        """Mark it as archived, or remove the mark. Raises OSError."""
+        mark = files.archive_mark(self.path)
+        if archived:
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch(0o600)
+        else:
+            mark.unlink(missing_ok=True)
+
+    def close_call(self, call_id: str, text: str) -> None:
+        """Answer an open call with an error, unless the session is in use or gone."""
+        log = SessionLog(self.path, lambda text: None, os.environ)
+        try:
+            log.acquire()
+            session = self.load()
+        except (SessionBusyError, SessionNotFoundError):
+            log.close()
+            return
         log.continue_from(session.seq, session.parent)
-        log.record(SessionNamed(name))
-        return log.warning
-    except SessionBusyError:
-        return f"Session {path.stem[:8]} is open in another process."
-    except SessionNotFoundError:
-        return f"Session {path.stem[:8]} has not begun yet."
-    finally:
+        for call in pending_calls(session.history):
+            if call.id == call_id:
+                log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=True)))
         log.close()
 
+    @property
+    def is_deleted(self) -> bool:
+        """True if a host wanted a transcript of this session, used lately, and has deleted it."""
+        path, for_host = files.transcript_elsewhere(self.path)
+        if path is None or not for_host or not path.parent.is_dir() or path.exists():
+            return False
+        try:
+            return time.time() - self.path.stat().st_mtime < _MAX_DELETED_AGE_SECONDS
+        except OSError:
+            return True
 
-def archive_session(path: Path, *, archived: bool) -> None:
-    """Mark the session with this log as archived, or remove the mark. Raises OSError."""
-    mark = archive_mark(path)
-    if archived:
-        mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mark.touch(0o600)
-    else:
-        mark.unlink(missing_ok=True)
-
-
-def is_archived(path: Path) -> bool:
-    """Return True if the session with this log is archived."""
-    return os.path.lexists(archive_mark(path))
+    def remove(self) -> str:
+        """Remove it with all its files. Return "", or why it is still there."""
+        folder, session_id = self.path.parent, self.session_id
+        log = SessionLog(self.path, lambda text: None, os.environ)
+        try:
+            log.acquire()
+            elsewhere, _ = files.transcript_elsewhere(self.path)
+            own = self.files()
+            if elsewhere is not None:
+                elsewhere.unlink(missing_ok=True)
+                shutil.rmtree(elsewhere.with_suffix(""), ignore_errors=True)
+            for file in reversed(own):
+                file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
+            pending_plans.claim_plan(folder, session_id)
+            # Without this reference, the next pruning of the checkpoints deletes the contents.
+            snapshots = folder.parent.parent / "snapshots" / folder.name
+            (snapshots / "sessions" / f"{session_id}.records").unlink(missing_ok=True)
+            if (copy := self.stage_folder) is not None:
+                stages.remove_copy(copy)
+        except SessionBusyError:
+            return f"Session {session_id[:8]} is open in another process and was not removed."
+        except OSError as error:
+            return f"Session {session_id[:8]} was not removed: {error.strerror or error}."
+        finally:
+            log.close()
+        with suppress(OSError):  # other sessions are left
+            folder.rmdir()
+        return ""
 
 
 _MAX_REPORTS = 20

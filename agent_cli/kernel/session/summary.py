@@ -1,7 +1,6 @@
 """Summarize sessions for lists without restoring them, fast enough for hundreds of long logs.
 
 Only the few records that a summary needs are decoded. Damaged lines are skipped; opening the session reports them.
-Also formats the age and size of a session.
 """
 
 from __future__ import annotations
@@ -9,13 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.messages import is_synthetic, user_text
 from agent_cli.kernel.session.files import decode_record, logs_in, read_log, results_size
-from agent_cli.kernel.session.records import Header
+from agent_cli.kernel.session.records import ENDS, Header
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import shorten
 
@@ -29,8 +27,6 @@ _SUSPENDED = b'"result":"Suspended"'
 # In records of a model call's usage; a sub-agent's record is inside another one.
 _USAGE = b'"type":"UsageAdded"'
 _TITLE_CHARS = 80
-# Results of turns that did not complete, by terminal reason.
-ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
 
 
 class SessionSummary(Value):
@@ -180,24 +176,3 @@ def summaries_of_all_projects(state: Path) -> list[SessionSummary]:
     return sorted(
         (g for f in project_folders(state) for g in summarize_sessions(f)), key=lambda g: g.updated, reverse=True
     )
-
-
-def age(time: str, now: datetime) -> str:
-    """Format how long ago a record's time was: "5m", "3h", "12d"; "?" if it cannot be parsed."""
-    try:
-        seconds = max(0.0, (now - datetime.fromisoformat(time)).total_seconds())
-    except (ValueError, TypeError):
-        return "?"
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{int(seconds)}s"
-
-
-def size(count: int) -> str:
-    """Format a byte count in one unit: "812B", "12K", "3.4M"."""
-    if count < 1_000:
-        return f"{count}B"
-    if count < 999_500:
-        return f"{count / 1_000:.0f}K"
-    return f"{count / 1e6:.1f}M" if count < 99_950_000 else f"{count / 1e6:.0f}M"

@@ -1,4 +1,4 @@
-"""The timeline of a session, turn by turn, for `agent show` and the stage in lists."""
+"""The timeline of a session, turn by turn, for `agent show`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from typing import Any, Literal
 from agent_cli.kernel.events import ApprovalRequested, HookFinished
 from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.results import Usage
-from agent_cli.kernel.session.records import Restored
-from agent_cli.kernel.session.summary import ENDS
 from agent_cli.kernel.session.view import SessionView
 from agent_cli.kernel.session.view_entries import CallView, TurnView
 from agent_tools.record import Value
-
-# fmt: off
-Stage = Literal[
-    "executing", "awaiting_tool_approval", "awaiting_plan_approval", "awaiting_answer",
-    "completed", "failed", "interrupted",
-]
-# fmt: on
 
 
 def decision_words(decision: str, by: str, name: str = "") -> str:
@@ -57,6 +48,11 @@ class CallSummary(Value):
     duration_ms: int = 0
     agent: str = ""
     facts: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> str:
+        """The decision, and who made it."""
+        return decision_words(self.decision, self.by, self.user)
 
 
 class AddedMessage(Value):
@@ -153,19 +149,3 @@ def _call_summary(call: CallView) -> CallSummary:
 def build_timeline(data: bytes) -> list[TurnSummary]:
     """Return the turns of a log, in order. A turn begins with a user's message; resuming continues the same turn."""
     return [turn_summary(turn) for turn in SessionView.of_log(data).turns]
-
-
-def stage_of(session: Restored) -> Stage:
-    """Return the stage of a session, from its log alone."""
-    waiting = session.waiting
-    if waiting is not None and waiting.undecided:
-        questions = [waiting.questions[i] for i in waiting.undecided if i in waiting.questions]
-        if not questions:
-            return "awaiting_tool_approval"
-        return "awaiting_plan_approval" if questions[0].kind == "plan" else "awaiting_answer"
-    if waiting is not None:
-        return "interrupted"
-    if session.last is None:
-        return "executing" if session.history else "completed"
-    stage: Stage = ENDS.get(session.last.terminal_reason, "completed")  # type: ignore[assignment]
-    return stage

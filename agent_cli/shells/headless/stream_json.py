@@ -21,6 +21,7 @@ from agent_cli import (
     ToolFinished,
     Usage,
     ViewChange,
+    __version__,
 )
 from agent_cli.kernel import message_ids
 from agent_cli.kernel.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
@@ -29,7 +30,7 @@ from agent_cli.kernel.messages import Thinking, claude_blocks, new_uuid
 from agent_cli.kernel.session.pending_items import pending_item
 from agent_cli.kernel.session.transcripts.entries import content_block
 from agent_cli.kernel.session.view_entries import MessageView
-from agent_cli.kernel.version import CLAUDE_CODE_VERSION, __version__
+from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.shells.headless.result_object import error_word, retry_fields
 from agent_cli.shells.headless.stream_parts import PartialMessage, TaskLines
 from agent_tools.registry import tool_traits

@@ -24,11 +24,9 @@ from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.runtime.attachments import attach_mentioned
 from agent_cli.kernel.runtime.builder import BROKEN_OFF
 from agent_cli.kernel.runtime.environment import find_environment, read_settings
-from agent_cli.kernel.runtime.pending import project_store, refuse_copy
 from agent_cli.kernel.runtime.session import Session
 from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
-from agent_cli.kernel.session.pending_plans import claim_plan, expired_at, expired_words
-from agent_cli.kernel.session.records import Restored, SessionNotFoundError
+from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.state import ReplayState
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.library.callbacks import (
@@ -173,7 +171,7 @@ class AgentSession:
         warn, embedded = self.warnings.append, self._embedded.replace(record=self._record)
         agent = Session.open(
             self._config, self._run_env, self._callbacks.pair, warn,
-            layers=layers, as_saved="waiting", check=refuse_copy, embedded=embedded,
+            layers=layers, as_saved="waiting", embedded=embedded,
         )  # fmt: skip
         agent.deps.state.asks_in_turn = True
         restored, saves = agent.restored, layers.settings().save_sessions
@@ -277,7 +275,7 @@ class AgentSession:
                 self._agent.restore_turn(turn.replace(grants=()), *self._callbacks.pair())
                 conversation.pick_up()
             else:
-                claim_plan(project_store(self._agent.run_env).folder, self.session_id)
+                self._agent.store.claim_plan(self._agent.session_id)
             self._waiting = None
             return conversation.resume_events(turn.spent)
 
@@ -411,12 +409,7 @@ class AgentSession:
 
     def _load_session(self) -> Restored | None:
         """Return the session restored from its log; None if there is none."""
-        if not self._agent.settings.save_sessions:
-            return None
-        try:
-            return project_store(self._agent.run_env).load(self.session_id)
-        except SessionNotFoundError:
-            return None
+        return self._agent.stored.load_if_any() if self._agent.settings.save_sessions else None
 
     def _choose(self, call_id: str) -> list[Pending]:
         """Return the named pending decision, or all. Raises UsageError."""
@@ -432,9 +425,10 @@ class AgentSession:
 
     def _decide(self, verdict: DecisionWord, chosen: Iterable[Pending], **fields: Any) -> None:
         """Record a decision about each. Raises UsageError, also for a plan that has expired."""
-        waiting, ttl = self._waiting, self._agent.settings.plan_ttl
+        waiting = self._waiting
         assert waiting is not None
         is_plan = any(isinstance(asked, QuestionAsked) and asked.kind == "plan" for asked in chosen)
-        if is_plan and verdict != "reject" and expired_at(waiting.asked_at, ttl):
-            raise UsageError(f"{expired_words(ttl)} Reject it, and ask for a new one.")
+        why = waiting.expired(self._agent.settings.plan_ttl) if is_plan and verdict != "reject" else ""
+        if why:
+            raise UsageError(f"{why} Reject it, and ask for a new one.")
         self._agent.decide(waiting, [UserDecision(asked.call_id, "", verdict, **fields) for asked in chosen])

@@ -30,7 +30,6 @@ from agent_cli import (
     QuestionReply,
     RunEnvironment,
     Session,
-    SessionStore,
     Suspended,
     TurnFinished,
     TurnResult,
@@ -42,12 +41,10 @@ from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.compaction.controls import context_used
 from agent_cli.kernel.run_environment import has_color, is_dumb
 from agent_cli.kernel.runtime.attachments import attach_images
-from agent_cli.kernel.runtime.pending import refuse_copy
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
 from agent_cli.kernel.session.history import Exchange
-from agent_cli.kernel.session.pending_plans import claim_plan
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.template import missing_files
 from agent_cli.shells.terminal import commands  # noqa: F401 - registers them
@@ -173,7 +170,6 @@ class Repl(Dialogs):
         self.proposal = ""
         # What was decided about calls whose turn has not come, by call and what was shown of it.
         self.agreed: dict[tuple[str, str], DecisionWord] = {}
-        self._folder = SessionStore(state_folder(os.environ), self.run_env.root).folder
         self.pictures = ImageAttachments()
         saved = self.layers.settings().save_sessions
         self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
@@ -206,7 +202,7 @@ class Repl(Dialogs):
     def _build(self, config: Config) -> Session:
         agent = Session.open(
             config, self.run_env, self._make_approver, self._warn,
-            layers=self.layers, as_saved="waiting", check=refuse_copy, attended=True,
+            layers=self.layers, as_saved="waiting", attended=True,
         )  # fmt: skip
         agent.tool_context.user_types = True
         agent.deps.state.asks_in_turn = True
@@ -390,7 +386,7 @@ class Repl(Dialogs):
         if not waiting.calls and self.agent.background is not None and self.agent.background.outlive:
             self.agent.resume_agents()
             return
-        claim_plan(self._folder, self.agent.session_id)
+        self.agent.store.claim_plan(self.agent.session_id)
         count = len(waiting.undecided)
         what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
         self.say(f"  {what} for you" if count else "  what was decided before is carried out now")

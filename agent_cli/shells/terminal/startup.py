@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Config, Layers, Mode, RunEnvironment, Session, SessionStore, Warned, read_settings
+from agent_cli import Config, Layers, Mode, RunEnvironment, Session, Warned, __version__, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.runtime import addresses
@@ -29,10 +29,9 @@ from agent_cli.kernel.runtime.environment import (
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
 from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
-from agent_cli.kernel.session.history import Exchange, exchanges_of, last_exchanges
+from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import schedules_folder, state_folder
-from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import Dialogs, confirm_dialog, pick_dialog
@@ -93,7 +92,7 @@ TIPS = (
 
 def tip(agent: Session, mode_key: str) -> str:
     """Return the tip for a session: another one for each session of the project."""
-    sessions = SessionStore(state_folder(agent.run_env.env), agent.run_env.root).folder.glob("*.jsonl")
+    sessions = agent.store.folder.glob("*.jsonl")
     return TIPS[sum(1 for _ in sessions) % len(TIPS)].format(key=mode_key)
 
 
@@ -449,8 +448,7 @@ def greet_resumed(ctx: ResumeContext) -> None:
     if restored is None:
         return
     ctx.say(f"  {_restored_words(restored)}")
-    log = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(restored.header.session_id)
-    exchanges = last_exchanges(log, _MAX_TURNS) or exchanges_of(restored.history, _MAX_TURNS)
+    exchanges = ctx.agent.exchanges(_MAX_TURNS)
     turns = sum(is_user_message(message) for message in restored.history)
     ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))
     if exchanges and restored.last is None and restored.waiting is None:

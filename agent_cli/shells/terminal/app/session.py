@@ -101,7 +101,7 @@ class AppRepl(Repl):
         # Command, time and result of the latest listing of argument values.
         self._arguments: tuple[str, float, list[ArgumentValue]] = ("", 0.0, [])
         links = supports_links(os.environ)
-        history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
+        history = ProjectHistory(self.agent.store.folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
             self,
             self.show,
@@ -187,7 +187,7 @@ class AppRepl(Repl):
         """Return the drafts of the current session, which /clear may have changed."""
         session_id = self.agent.session_id
         if session_id not in self._drafts_by_session:
-            self._drafts_by_session[session_id] = Drafts(self._folder, session_id)
+            self._drafts_by_session[session_id] = Drafts(self.agent.store.folder, session_id)
         return self._drafts_by_session[session_id]
 
     @contextmanager

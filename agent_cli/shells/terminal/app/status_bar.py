@@ -17,9 +17,8 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-from agent_cli import Session
+from agent_cli import Session, __version__
 from agent_cli.kernel.engine.compaction.controls import window_size
-from agent_cli.kernel.version import __version__
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import run_child

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
-from agent_cli import SessionStore, Usage
+from agent_cli import Usage
 from agent_cli.kernel.engine.compaction.controls import (
     ContextUsage,
     compact_now,
@@ -24,8 +24,6 @@ from agent_cli.kernel.engine.compaction.controls import (
 )
 from agent_cli.kernel.engine.helper_model import ask_side_question
 from agent_cli.kernel.messages import user_text
-from agent_cli.kernel.session.files import read_log
-from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.base import ModelError
 from agent_cli.shells.terminal.dialogs.view import View, bar, is_printed, prose_lines
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from agent_cli import SessionView
 
 with lazy_imports():
-    from agent_cli.kernel.session import completion_record, view  # read logs, which is not needed at the start
+    from agent_cli.kernel.session import completion_record  # read logs, which is not needed at the start
 
 MAX_BAR_CELLS = 100
 _MAX_CHOICES = 12
@@ -210,9 +208,8 @@ def logged_view(ctx: SlashContext) -> SessionView | None:
     """Return the session as its log has it; None if there is no log."""
     if not ctx.agent.settings.save_sessions:
         return None
-    store = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
     try:
-        return view.SessionView.of_log(read_log(store.path(ctx.agent.session_id)))
+        return ctx.agent.stored.view()
     except OSError:
         return None
 
@@ -233,7 +230,7 @@ def _record(ctx: SlashContext, words: str) -> None:
     if found is None:
         ctx.say("The session is not saved, so there is no record of it.")
         return
-    lines = list(completion_record.record_lines(completion_record.completion_record(found)))
+    lines = list(completion_record.completion_record(found).lines())
     ctx.show_view(View("Record", lambda width: [row for line in lines for row in prose_lines(line[0], width, line[1])]))
 
 

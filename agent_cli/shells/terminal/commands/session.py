@@ -26,12 +26,13 @@ from agent_cli import (
     ApprovalRequested,
     AssistantMessage,
     SessionNotFoundError,
-    SessionStore,
+    SessionSummary,
     ToolFinished,
     ToolProgress,
     ToolRequested,
     ToolStarted,
     UsageError,
+    __version__,
 )
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.compaction.controls import window_size
@@ -39,8 +40,7 @@ from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.runtime.session_log import sanitize_title
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.summary import SessionSummary, summarize_sessions
-from agent_cli.kernel.version import PACKAGE, __version__
+from agent_cli.kernel.version import PACKAGE
 from agent_cli.shells.terminal.dialogs.session_picker import session_row
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.render.ansi import clipboard_sequence
@@ -57,7 +57,7 @@ from agent_tools.text import counted, escape_controls, one_line, shorten
 
 with lazy_imports():
     from agent_cli.doctor import report as doctor_report  # 400 modules, for this command alone
-    from agent_cli.kernel.session import export, search
+    from agent_cli.kernel.session import export
     from agent_cli.takeover import stores  # only for sessions of other agents
 
 _STOP = ("kill", "stop")
@@ -242,10 +242,6 @@ _MAX_COMPLETED = 20
 _MAX_WIDTH = 120
 
 
-def _store(ctx: SlashContext) -> SessionStore:
-    return SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root)
-
-
 def _width(taken: int) -> int:
     """Return the columns for a row of a list. taken: columns used otherwise."""
     return min(_MAX_WIDTH, shutil.get_terminal_size().columns) - taken
@@ -253,7 +249,7 @@ def _width(taken: int) -> int:
 
 @slash("sessions", "list recent sessions of this project", aside=True)
 def _sessions(ctx: SlashContext, words: str) -> None:
-    found = list(summarize_sessions(_store(ctx).folder))
+    found = list(ctx.agent.store.summaries())
     now = datetime.now(UTC)
     width = _width(15)
     for g in found[:_MAX_LISTED]:
@@ -265,7 +261,7 @@ def _sessions(ctx: SlashContext, words: str) -> None:
 
 def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     here = ctx.agent.session_id
-    others = (g for g in summarize_sessions(_store(ctx).folder) if g.session_id != here)
+    others = (g for g in ctx.agent.store.summaries() if g.session_id != here)
     for g in islice(others, _MAX_COMPLETED):
         yield g.session_id[:8], g.title
 
@@ -273,28 +269,28 @@ def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 @slash("resume", "resume another session", "[ID | NAME | TEXT | @PROGRAM]", values=_session_values)
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.session_id
-    store = _store(ctx)
+    store = ctx.agent.store
     try:
         if words.startswith(stores.MARK):
             taken = stores.take_over_named(ctx.run_env, words)
             ctx.say(taken.sentence)
             session_id = taken.session_id
         elif words:
-            session_id = search.find_session(store, words).stem
+            session_id = store.find(words).session_id
         else:
-            session_id = _choose(ctx, [g for g in summarize_sessions(store.folder) if g.session_id != here])
-    except search.SeveralSessionsError as several:
-        session_id = _choose(ctx, several.found)
+            session_id = _choose(ctx, [g for g in store.summaries() if g.session_id != here])
     except SessionNotFoundError as error:
-        ctx.say(str(error))
-        return
+        if not error.found:
+            ctx.say(str(error))
+            return
+        session_id = _choose(ctx, error.found)
     if session_id == here:
         ctx.say("That is the session you are in.")
     elif session_id:
         ctx.resume(session_id)
 
 
-def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
+def _choose(ctx: SlashContext, found: Sequence[SessionSummary]) -> str:
     """Return the ID of the session that the user picks; "" for none."""
     if not found:
         ctx.say("There is no other session in this project.")
@@ -334,7 +330,7 @@ def _rename(ctx: SlashContext, words: str) -> None:
 
 @slash("export", "export this session to a file (.md, .html or .json)", "[FILE]", aside=True)
 def _export(ctx: SlashContext, words: str) -> None:
-    log = _store(ctx).path(ctx.agent.session_id)
+    log = ctx.agent.stored.path
     if not log.exists():
         ctx.say("There is nothing to export: this session has no record on disk.")
         return
@@ -439,7 +435,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
-    kept = SessionStore(state_folder(ctx.run_env.env), ctx.run_env.root).path(agent.session_id)
+    kept = agent.stored.path
     yield "session", f"{agent.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))

@@ -21,15 +21,11 @@ from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, L
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from agent_cli.kernel.session.summary import SessionSummary, age, size
+from agent_cli import SessionSummary, StoredSession
 from agent_cli.shells.terminal.app.key_reader import KeyReader
 from agent_cli.shells.terminal.line_input import read_line
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
-from agent_tools.lazy import lazy_imports
-from agent_tools.text import one_line, parse_number
-
-with lazy_imports():
-    from agent_cli.kernel.session import search  # reads logs, which most choices do not need
+from agent_tools.text import one_line, parse_number, short_age, short_size
 
 MAX_LINES = 20
 # Words of at least this length are also searched in messages if no title has them.
@@ -54,7 +50,7 @@ class SessionFilter:
             return titled
         key = " ".join(words)
         if key not in self._by_words:
-            self._by_words[key] = [g for g in self._all if search.contains_text(g.path, words)]
+            self._by_words[key] = [g for g in self._all if StoredSession(g.path).excerpt(words)]
         return self._by_words[key]
 
 
@@ -67,10 +63,10 @@ def session_row(g: SessionSummary, width: int, now: datetime, of: Sequence[Sessi
     of: the sessions of the list, whose facts are aligned and leave the rest of the row to the titles.
     """
     column = min(max(cells(one_line(each.branch)) for each in of), _MAX_BRANCH_CELLS)
-    when, branch = f"{age(g.updated, now):>4}", truncate_cells(one_line(g.branch), column)
+    when, branch = f"{short_age(g.updated, now):>4}", truncate_cells(one_line(g.branch), column)
     branch += " " * (column - cells(branch))
     cost = f"  {f'${g.cost:.2f}' if g.cost else '':>7}" if any(each.cost for each in of) else ""
-    more = f"{size(g.size):>5}{cost}"
+    more = f"{short_size(g.size):>5}{cost}"
     columns = (f"{when}  {branch}  {more}", f"{when}  {more}", when)
     facts = next((facts for facts in columns if width - len(facts) - 2 >= _MIN_TITLE_WIDTH), when)
     end = f" ({_END_LABELS[g.ended]})" if g.ended in _END_LABELS else ""
