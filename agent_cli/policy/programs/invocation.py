@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
 from agent_cli.policy.programs import git
 from agent_cli.policy.programs.arguments import Arguments, GivenOption
 from agent_cli.policy.programs.effects import Touch
-from agent_cli.policy.programs.find import COMPARED, read_find
+from agent_cli.policy.programs.find import COMPARED, FindCall, read_find
 from agent_cli.policy.programs.parsing import parse_words
 from agent_cli.policy.programs.reads import Reads, reads_of
 from agent_cli.policy.programs.row import Row
@@ -71,7 +72,17 @@ class Invocation:
     @property
     def is_known(self) -> bool:
         """True if it is known what the program touches."""
-        return self.name in ("git", "find") or (self.row is not None and not self.row.partly)
+        return self.git is not None or self.find is not None or (self.row is not None and not self.row.partly)
+
+    @cached_property
+    def git(self) -> git.GitWords | None:
+        """The words of git; None for any other program."""
+        return git.split_git(self.words[1:]) if self.name == "git" else None
+
+    @cached_property
+    def find(self) -> FindCall | None:
+        """What `find` selects and does; None for any other program."""
+        return read_find(self.words[1:]) if self.name == "find" else None
 
     @cached_property
     def arguments(self) -> Arguments:
@@ -97,12 +108,12 @@ class Invocation:
             yield from option_effects(parse_words(row, [*self.runner[1:], self.words[0]]).options, row)
 
     def _of_program(self) -> Iterator[Touch]:
-        words, row = self.words[1:], self.row
-        if self.name == "git":
+        row = self.row
+        if self.git is not None:
             yield from self._unknown_verb(2)
-            yield from git.git_effects(words)
-        elif self.name == "find":
-            yield from _find_effects(words)
+            yield from git.git_effects(self.git)
+        elif self.find is not None:
+            yield from _find_effects(self.find, self.words[1:])
         elif row is not None:
             yield from self._unknown_verb(row.subcommands)
             if not row.own:
@@ -118,7 +129,7 @@ class Invocation:
                 yield Touch("run", word)
                 return
             if not word.text.startswith("-"):
-                left = 0 if self.name == "git" and left == 2 and word.text not in _GIT_NESTED else left - 1
+                left = 0 if self.git is not None and left == 2 and word.text not in _GIT_NESTED else left - 1
 
     @cached_property
     def reads(self) -> Reads:
@@ -136,10 +147,10 @@ class Invocation:
         part = self.part
         if not part.words:
             return "yes" if any(r.kind == "network" for r in part.redirects) else ""
-        name, words = os.path.basename(part.words[0].text), part.words[1:]
+        name = os.path.basename(part.words[0].text)
         if name in ("npx", "pnpx", "bunx") and _is_local(part):
             return ""
-        if name == "git" and git.git_needs_network(words):
+        if self.git is not None and not self.runner and git.git_needs_network(self.git):
             return "yes"
         row = find_row(name) or row_of("")
         if name in ("python", "python3") and part.texts[1:3] == ("-m", "pip"):
@@ -165,8 +176,13 @@ class Invocation:
             return tuple(found) if found and len(found) == len(plain) else ()
         return tuple(row_of(name).hosts)
 
-    def outside_reason(self) -> str:
-        """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not."""
+    def outside_reason(self, root: Path) -> str:
+        """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not.
+
+        root: of the workspace.
+        """
+        if self.git is not None and not self.runner:
+            return git.git_outside_reason(self.git, root)
         name, words = os.path.basename(self.part.program), self.part.texts[1:]
         row, verbs = row_of(name), _verbs(self.part)
         if row.outside:
@@ -178,13 +194,20 @@ class Invocation:
 
     def starts_unseen(self) -> Iterator[tuple[str, str]]:
         """Yield descriptions of what may start another program, each with the word that an allow rule would name."""
-        if self.name == "git":
-            yield from git.starts_unseen(self.words[1:])
+        if self.git is not None:
+            yield from git.starts_unseen(self.git)
             return
         for touch in self.touches:
             if touch.kind == "run" and touch.starts:
                 name = program_name(self.part.words[0].text)
                 yield f"{name} with {touch.word.text}, which may run other commands,", touch.word.text
+
+
+def found_by(part: SimpleCommand) -> SimpleCommand | None:
+    """Return the command that runs a part for what it finds, as `find -exec` does; None if none does."""
+    layer = part.layers[-1] if part.layers else None
+    outer = part.replace(words=layer.words, layers=part.layers[:-1], why="") if layer is not None else part
+    return outer if outer is not part and invocation(outer).find is not None else None
 
 
 def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -254,8 +277,7 @@ def _operand_effects(row: Row, found: Arguments) -> Iterator[Touch]:
             yield from (Touch("maybe", w) for w in operands)
 
 
-def _find_effects(words: Sequence[Word]) -> Iterator[Touch]:
-    call = read_find(words)
+def _find_effects(call: FindCall, words: Sequence[Word]) -> Iterator[Touch]:
     for term in call.terms:
         if term.kind == "delete":
             yield Touch("run", Word(term.name))

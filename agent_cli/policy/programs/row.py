@@ -65,6 +65,7 @@ class Row:
     subcommands: number of its first words that say what it does.
     offers: subcommands, with commas between them, for which a rule with any arguments is offered; "*" for all: they run
         the project's own code, or take arguments that change with every call, none of which names a program or output.
+    empty_only: it removes no directory that holds something, and no file.
     renames: a link where it writes is replaced, not followed. empties: what it writes to was there before for certain.
     """
 
@@ -82,6 +83,7 @@ class Row:
         asks: Callable[[str, Arguments], str] | None = None, versions: str = "", wraps: int | None = None,
         gated: bool = False, hides: bool = False, starts_after: str = "", interprets: bool = False,
         subcommands: int = 0, offers: str = "", renames: bool = False, empties: bool = False,
+        empty_only: bool = False,
     ) -> None:  # fmt: skip
         # Nothing is split here: there are hundreds of rows, of which a command needs one or two.
         self.operands = operands
@@ -101,7 +103,7 @@ class Row:
         self.outside, self.outside_verbs = outside, outside_verbs or {}
         self.verbs, self.asks = verbs or {}, asks
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
-        self.subcommands, self.renames, self.empties = subcommands, renames, empties
+        self.subcommands, self.renames, self.empties, self.empty_only = subcommands, renames, empties, empty_only
         self.joined: tuple[str, ...] = ()
 
     @cached_property
