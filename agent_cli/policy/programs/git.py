@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_cli.policy.git_inspection import is_harmless_entry
 from agent_cli.policy.programs.effects import REMOTE, Touch
-from agent_cli.policy.programs.row import CONFIG, KEYS
+from agent_cli.policy.programs.row import CONFIG, KEYS, Row
 from agent_cli.policy.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_pattern
@@ -90,9 +90,6 @@ _RUNNING = frozenset(
     "difftool mergetool for-each-repo filter-branch remote-ext merge-index daemon instaweb send-email web--browse "
     "submodule--helper".split()
 )
-# Subcommands whose arguments change with every call, and name no program, script or output file.
-OFFERED = ("add", "commit")
-_NETWORK = frozenset("push pull fetch clone ls-remote lfs".split())
 _NEEDS_KEYS = frozenset("push pull fetch clone ls-remote lfs send-email".split())
 _NEEDS_CONFIG = frozenset("submodule worktree init sparse-checkout maintenance flow".split())
 
@@ -303,7 +300,7 @@ def only_gets(words: Sequence[str]) -> bool:
     return plain and len(rest) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", rest[0]) is not None
 
 
-def starts_unseen(found: GitWords) -> Iterator[tuple[str, str]]:
+def git_starts_unseen(found: GitWords) -> Iterator[tuple[str, str]]:
     """Yield descriptions of what may run another program, each with the word that an allow rule would name."""
     for name, given in found.before:
         if name == "-c" and given.text and not (sets_harmless(given) or _usual_pager(given.text)):
@@ -336,11 +333,6 @@ def _usual_pager(entry: str) -> bool:
     """Return True if an entry of git's configuration names a usual pager or editor."""
     key, _, value = entry.casefold().partition("=")
     return key in ("core.pager", "core.editor", "sequence.editor") and bool(_USUAL_PROGRAM.fullmatch(value))
-
-
-def git_needs_network(found: GitWords) -> bool:
-    """Return True if a git command cannot work without a network."""
-    return found.subcommand in _NETWORK
 
 
 _READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))
@@ -398,3 +390,10 @@ def _packed_refs(git: Path) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(line.split(" ", 1)[-1] for line in text.splitlines() if not line.startswith(("#", "^")))
+
+
+GIT_ROWS = {
+    "git": Row("", shows="content", syntax=split_git, effects=git_effects, own=True, subcommands=2, repository=True,
+        whole=True, nested="submodule bisect worktree config bundle stash remote reflog notes sparse-checkout",
+        network="push pull fetch clone ls-remote lfs", offers="add, commit"),
+}  # fmt: skip
