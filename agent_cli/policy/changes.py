@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from agent_cli.policy.programs.git import GitWords, split_git
+from agent_cli.policy.programs.git import GitWords
 from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.shell.words import SimpleCommand, Word
 from agent_tools.record import Value
@@ -80,8 +80,8 @@ def changed_by(part: SimpleCommand) -> Changed:
     found = invocation(part)
     if not found.words or found.only_reads:
         return NOTHING
-    if found.name == "git":
-        return _by_git(part, split_git(found.words[1:]))
+    if found.git is not None:
+        return _by_git(part, found.git)
     below = tuple(place for word in _made(part) for place in _places(part, word))
     return Changed(part.text, below=below) if below else NOTHING
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from agent_cli.policy.find_run import found_by
 from agent_cli.policy.git_reader import Changes, GitReader
 from agent_cli.policy.operands import resolve_operand
 from agent_cli.policy.programs.danger import Danger
+from agent_cli.policy.programs.find_run import found_by
 from agent_tools.record import Value
 
 _FIND_SECONDS = 0.3
@@ -44,7 +44,7 @@ def removed_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
     match danger.kind:
         case "overwrite":
             return _counted(_overwritten(danger, cwd))
-        case "tree" if danger.names[0] == "git" and danger.names[1] == "rm":
+        case "tree" if danger.tracked:
             paths = [target.path for target in danger.targets(cwd)]
             tracked = git.ask(cwd, "ls-files", "-z", "--", *paths).split("\0") if paths else []
             return _counted(os.path.join(cwd, name) for name in tracked if name)
@@ -80,7 +80,7 @@ def _below(paths: Iterable[str], danger: Danger, *, deep: bool) -> Iterator[str]
         except OSError:
             continue
         if not folder:
-            yield from [path] if danger.names[0] != "rmdir" else []
+            yield from [path] if danger.certain else []  # rmdir removes no files
         elif deep:
             yield path
             for here, folders, names in walk(path):

@@ -13,7 +13,6 @@ from pathlib import Path
 from agent_cli.kernel.rules import read_rule, rule_for
 from agent_cli.policy.command_rules import for_part
 from agent_cli.policy.operands import resolve_operand
-from agent_cli.policy.programs import git
 from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.programs.row import INSTALLS, PROCESSES, RIGHTS, SERVICE
@@ -78,9 +77,7 @@ def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: 
     name = os.path.basename(part.program)
     why = ""
     if part.words:
-        found = invocation(part)
-        why = git.git_outside_reason(part.words[1:], workspace.root) if name == "git" else found.outside_reason()
-        why = why or _reason_by_place(part, name, workspace, path)
+        why = invocation(part).outside_reason(workspace.root) or _reason_by_place(part, name, workspace, path)
     if why == SERVICE and any(os.path.basename(s).startswith(name[:6]) for s in confined.sockets):
         why = ""
     return why or next(_file_reasons(part, confined.profile()), "")

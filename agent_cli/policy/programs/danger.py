@@ -30,6 +30,7 @@ class Danger(Value):
     against: which changes git discards: all that are uncommitted, only those of files that the commit has, those that
         are not in the index, or staged ones.
     selective: only some of what is below its words is lost.
+    tracked: only files are lost that git tracks.
     excluded: patterns of files that `git clean` keeps, or adds with -X.
     """
 
@@ -45,6 +46,7 @@ class Danger(Value):
     copied: tuple[tuple[str, str], ...] = ()
     against: Against = "HEAD"
     selective: bool = False
+    tracked: bool = False
     excluded: tuple[str, ...] = ()
 
     def targets(self, cwd: str) -> list[OperandPath]:

@@ -52,9 +52,11 @@ class FindTerm(Value):
 class FindCall(Value):
     """The arguments of one `find`.
 
+    words: all of them.
     follows: "named" if it follows links that it starts from, "below" if also those it meets.
     """
 
+    words: tuple[Word, ...]
     starts: tuple[Word, ...]
     terms: tuple[FindTerm, ...]
     follows: Follows
@@ -109,7 +111,7 @@ def read_find(words: Sequence[Word]) -> FindCall:
     terms = tuple(_terms(words, at))
     if any(term.name == "-follow" for term in terms):
         follows = "below"
-    return FindCall(tuple(starts) or (Word("."),), terms, follows)
+    return FindCall(tuple(words), tuple(starts) or (Word("."),), terms, follows)
 
 
 def _begins_expression(word: Word) -> bool:

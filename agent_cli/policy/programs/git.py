@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_cli.policy.git_inspection import is_harmless_entry
 from agent_cli.policy.programs.effects import REMOTE, Touch
-from agent_cli.policy.programs.row import CONFIG, KEYS
+from agent_cli.policy.programs.row import CONFIG, KEYS, Row
 from agent_cli.policy.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_pattern
@@ -90,9 +90,6 @@ _RUNNING = frozenset(
     "difftool mergetool for-each-repo filter-branch remote-ext merge-index daemon instaweb send-email web--browse "
     "submodule--helper".split()
 )
-# Subcommands whose arguments change with every call, and name no program, script or output file.
-OFFERED = ("add", "commit")
-_NETWORK = frozenset("push pull fetch clone ls-remote lfs".split())
 _NEEDS_KEYS = frozenset("push pull fetch clone ls-remote lfs send-email".split())
 _NEEDS_CONFIG = frozenset("submodule worktree init sparse-checkout maintenance flow".split())
 
@@ -100,12 +97,14 @@ _NEEDS_CONFIG = frozenset("submodule worktree init sparse-checkout maintenance f
 class GitWords(Value):
     """The words of a git command.
 
+    lead: all words up to the subcommand.
     before: options before the subcommand, each with its value.
     folder: where its options -C lead. known: they are known.
     subcommand: "" without one.
     rest: the words after it.
     """
 
+    lead: tuple[Word, ...]
     before: tuple[tuple[str, Word], ...]
     subcommand: str
     rest: tuple[Word, ...]
@@ -138,7 +137,7 @@ def split_git(words: Sequence[Word]) -> GitWords:
             folder, known = os.path.join(folder, given.text), known and not given.why
         before.append((name, given))
     subcommand = queue.pop(0).text if queue else ""
-    return GitWords(tuple(before), subcommand, tuple(queue), folder, known)
+    return GitWords(tuple(words[: len(words) - len(queue)]), tuple(before), subcommand, tuple(queue), folder, known)
 
 
 def without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -149,9 +148,8 @@ def without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
     return (words[0], *words[at:])
 
 
-def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
+def git_effects(found: GitWords) -> Iterator[Touch]:
     """Yield what a git command touches outside of the repository's own folder, and what it runs."""
-    found = split_git(words)
     for name, given in found.before:
         if name == "-C" and given.text:
             yield Touch("run", Word("-C")) if REMOTE.match(given.text) else Touch("write", given)
@@ -165,7 +163,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     # The helpers credential-store, credential-osxkeychain, ... print passwords.
     if sub in GIT_RUNNERS or sub.startswith(("-", "credential")):
         yield Touch("run", Word(sub), starts=sub in _RUNNING)
-    operands = [w for w in rest if not w.text.startswith("-")]
+    operands = found.operands
     yield from _options_of_git(sub, rest)
     yield from (Touch("run", w, starts=True) for w in operands if re.match(r"(?:ext|fd)::", w.text))
     if sub == "config" and not only_gets([w.text for w in rest]):
@@ -302,9 +300,8 @@ def only_gets(words: Sequence[str]) -> bool:
     return plain and len(rest) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", rest[0]) is not None
 
 
-def starts_unseen(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
+def git_starts_unseen(found: GitWords) -> Iterator[tuple[str, str]]:
     """Yield descriptions of what may run another program, each with the word that an allow rule would name."""
-    found = split_git(words)
     for name, given in found.before:
         if name == "-c" and given.text and not (sets_harmless(given) or _usual_pager(given.text)):
             yield f"git -c {given.text}, which may run other commands,", given.text
@@ -313,7 +310,7 @@ def starts_unseen(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
         yield f"git {sub}, which may be an alias,", sub
     elif sub in _RUNNING:
         yield f"git {sub}, which runs other commands,", sub
-    for touch in git_effects(words):
+    for touch in git_effects(found):
         if touch.kind == "run" and touch.starts and touch.word.text != sub:
             yield f"git with {touch.word.text}, which may run other commands,", touch.word.text
 
@@ -338,19 +335,12 @@ def _usual_pager(entry: str) -> bool:
     return key in ("core.pager", "core.editor", "sequence.editor") and bool(_USUAL_PROGRAM.fullmatch(value))
 
 
-def git_needs_network(words: Sequence[Word]) -> bool:
-    """Return True if a git command cannot work without a network."""
-    plain = [word.text for word in words if not word.text.startswith("-")]
-    return bool(_NETWORK & set(plain[:1]))
-
-
 _READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))
 _BRANCH = lazy_pattern(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
 
 
-def git_outside_reason(words: Sequence[Word], root: Path) -> str:
+def git_outside_reason(found: GitWords, root: Path) -> str:
     """Return why a git command has to run outside the sandbox; "" if it need not."""
-    found = split_git(words)
     sub, rest = found.subcommand, found.texts
     plain = [w for w in rest if not w.startswith("-")]
     if sub == "config":
@@ -400,3 +390,10 @@ def _packed_refs(git: Path) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(line.split(" ", 1)[-1] for line in text.splitlines() if not line.startswith(("#", "^")))
+
+
+GIT_ROWS = {
+    "git": Row("", shows="content", syntax=split_git, effects=git_effects, own=True, subcommands=2, repository=True,
+        whole=True, nested="submodule bisect worktree config bundle stash remote reflog notes sparse-checkout",
+        network="push pull fetch clone ls-remote lfs", offers="add, commit"),
+}  # fmt: skip

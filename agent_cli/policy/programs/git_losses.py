@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from agent_cli.policy.programs.danger import Against, Danger, DangerKind
-from agent_cli.policy.programs.git import GIT_RUNNERS, split_git
+from agent_cli.policy.programs.git import GIT_RUNNERS, GitWords
 from agent_cli.policy.shell.words import SimpleCommand, Word
 
 # Subcommands that lose nothing, whatever their options are, but for those below.
@@ -46,10 +46,9 @@ _ABANDONS = frozenset(("--abort", "--skip", "--quit"))
 _OPERATIONS = frozenset("merge rebase cherry-pick revert am".split())
 
 
-def git_dangers(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
-    """Yield what a git command loses. words: those after `git`."""
-    found = split_git(words)
-    if not found.subcommand or any(w.why or w.pattern for w in words[: len(words) - len(found.rest)]):
+def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
+    """Yield what a git command loses."""
+    if not found.subcommand or any(w.why or w.pattern for w in found.lead):
         return
     name, rest, texts, folder = found.subcommand, found.rest, found.texts, found.folder
     part = part if found.known else part.replace(cwds=None)
@@ -88,7 +87,7 @@ def git_dangers(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger
     elif name == "read-tree" and (flag := _flag(rest, "", "--reset")):
         yield danger("restore", flag)
     elif name == "rm" and "--cached" not in texts and (flag := _flag(rest, r"-[nqr]*f\w*", "--force")):
-        yield danger("tree", flag, words=_operands(rest))
+        yield danger("tree", flag, words=_operands(rest)).replace(tracked=True)
     elif name == "worktree" and texts[:1] == ["remove"] and (flag := _flag(rest, r"-f+", "--force")):
         yield danger("tree", flag, words=_operands(rest[1:]))
     elif name == "push":
@@ -123,7 +122,7 @@ def _checkout(danger: Callable[..., Danger], part: SimpleCommand, rest: tuple[Wo
 
 def _values(words: tuple[Word, ...], letter: str, long: str) -> Iterator[str]:
     """Yield the values of an option, in its word or the next."""
-    for word, following in zip(words, (*words[1:], Word("")), strict=True):
+    for word, following in zip(words, (*words[1:], Word("")), strict=False):
         if word.text in (f"-{letter}", long):
             yield following.text
         elif word.text.startswith((f"-{letter}", f"{long}=")):

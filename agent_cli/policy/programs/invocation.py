@@ -10,13 +10,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
-from agent_cli.policy.programs import git
 from agent_cli.policy.programs.arguments import Arguments, GivenOption
 from agent_cli.policy.programs.effects import Touch
-from agent_cli.policy.programs.find import COMPARED, read_find
+from agent_cli.policy.programs.find import FindCall
+from agent_cli.policy.programs.git import GitWords, git_outside_reason, git_starts_unseen
 from agent_cli.policy.programs.parsing import parse_words
 from agent_cli.policy.programs.reads import Reads, reads_of
 from agent_cli.policy.programs.row import Row
@@ -30,8 +30,6 @@ _SUBCOMMANDS = frozenset(
     "patch prune publish rebuild remove rm run set store test t unlink un update up upgrade version view why workspace "
     "workspaces".split()
 )
-# Subcommands of git whose next word says what they do.
-_GIT_NESTED = frozenset("submodule bisect worktree config bundle stash remote reflog notes sparse-checkout".split())
 _URL = lazy_pattern(r"https?://(?:[^/@\s]*@)?([^/:\s]+)", re.I)
 _REMOTE = lazy_pattern(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
 _TRANSFERS = frozenset("curl wget http https xh".split())
@@ -71,7 +69,32 @@ class Invocation:
     @property
     def is_known(self) -> bool:
         """True if it is known what the program touches."""
-        return self.name in ("git", "find") or (self.row is not None and not self.row.partly)
+        return self.row is not None and not self.row.partly
+
+    @cached_property
+    def _own(self) -> object:
+        """Its words in a form of their own; None if they have the usual one."""
+        return self.row.syntax(self.words[1:]) if self.row is not None and self.row.syntax is not None else None
+
+    @property
+    def git(self) -> GitWords | None:
+        """The words of git; None for any other program."""
+        return self._own if isinstance(self._own, GitWords) else None
+
+    @property
+    def find(self) -> FindCall | None:
+        """What `find` selects and does; None for any other program."""
+        return self._own if isinstance(self._own, FindCall) else None
+
+    @property
+    def is_usual(self) -> bool:
+        """True if the program is called by its usual name, and not by another program or its path."""
+        return self.part.program == self.name
+
+    @property
+    def usual_git(self) -> GitWords | None:
+        """The words of git under its usual name, of which it is known what it shows; None for any other program."""
+        return self.git if self.is_usual else None
 
     @cached_property
     def arguments(self) -> Arguments:
@@ -97,19 +120,18 @@ class Invocation:
             yield from option_effects(parse_words(row, [*self.runner[1:], self.words[0]]).options, row)
 
     def _of_program(self) -> Iterator[Touch]:
-        words, row = self.words[1:], self.row
-        if self.name == "git":
-            yield from self._unknown_verb(2)
-            yield from git.git_effects(words)
-        elif self.name == "find":
-            yield from _find_effects(words)
-        elif row is not None:
-            yield from self._unknown_verb(row.subcommands)
-            if not row.own:
-                yield from option_effects(self.arguments.options, row)
-            yield from row.effects(self.arguments) if row.effects is not None else _operand_effects(row, self.arguments)
+        row = self.row
+        if row is None:
+            return
+        yield from self._unknown_verb(row, row.subcommands)
+        if not row.own:
+            yield from option_effects(self.arguments.options, row)
+        if row.effects is None:
+            yield from _operand_effects(row, self.arguments)
+        else:
+            yield from row.effects(self.arguments if row.syntax is None else self._own)
 
-    def _unknown_verb(self, left: int) -> Iterator[Touch]:
+    def _unknown_verb(self, row: Row, left: int) -> Iterator[Touch]:
         """Yield a glob that stands where a program expects a verb: a file's name could be any of its verbs."""
         for word in self.words[1:]:
             if not left:
@@ -118,7 +140,7 @@ class Invocation:
                 yield Touch("run", word)
                 return
             if not word.text.startswith("-"):
-                left = 0 if self.name == "git" and left == 2 and word.text not in _GIT_NESTED else left - 1
+                left = 0 if row.nested and word.text not in row.nested.split() else left - 1
 
     @cached_property
     def reads(self) -> Reads:
@@ -136,18 +158,16 @@ class Invocation:
         part = self.part
         if not part.words:
             return "yes" if any(r.kind == "network" for r in part.redirects) else ""
-        name, words = os.path.basename(part.words[0].text), part.words[1:]
+        name = os.path.basename(part.words[0].text)
         if name in ("npx", "pnpx", "bunx") and _is_local(part):
             return ""
-        if name == "git" and git.git_needs_network(words):
-            return "yes"
-        row = find_row(name) or row_of("")
+        row = row_of(name)
         if name in ("python", "python3") and part.texts[1:3] == ("-m", "pip"):
             return "yes"
-        verbs = _verbs(part)
+        verbs = self._verbs
         if any(r.kind == "network" for r in part.redirects):
             return "yes"
-        if _stays(part, row):
+        if self._stays(row):
             return ""
         # Without a subcommand yarn installs.
         installs = bool((verbs | _options(part)) & set(row.network)) or (name == "yarn" and not verbs)
@@ -165,26 +185,50 @@ class Invocation:
             return tuple(found) if found and len(found) == len(plain) else ()
         return tuple(row_of(name).hosts)
 
-    def outside_reason(self) -> str:
-        """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not."""
+    def outside_reason(self, root: Path) -> str:
+        """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not.
+
+        root: of the workspace.
+        """
+        if self.git is not None and not self.runner:
+            return git_outside_reason(self.git, root)
         name, words = os.path.basename(self.part.program), self.part.texts[1:]
-        row, verbs = row_of(name), _verbs(self.part)
+        row, verbs = row_of(name), self._verbs
         if row.outside:
-            return "" if _stays(self.part, row) else row.outside
+            return "" if self._stays(row) else row.outside
         if name == "rsync" and any(_REMOTE.match(word) for word in words):
             return next(iter(row_of("ssh").outside.splitlines()), "")
         verbs |= _options(self.part)
         return next((why for why, names in row.outside_verbs.items() if verbs & set(names.split())), "")
 
+    @property
+    def _verbs(self) -> set[str]:
+        """The subcommand as rows name it: by its first word, and by two with a colon between them."""
+        if self.git is not None and not self.runner:
+            return {self.git.subcommand}
+        plain = [word for word in self.part.texts[1:] if not word.startswith("-")]
+        return {":".join(plain[:n]) for n in (1, 2) if plain}
+
+    def _stays(self, row: Row) -> bool:
+        """Return True for a subcommand, or an option in its place, that needs neither a network nor a place outside."""
+        return bool((self._verbs | set(self.part.texts[1:2])) & set(row.local))
+
     def starts_unseen(self) -> Iterator[tuple[str, str]]:
         """Yield descriptions of what may start another program, each with the word that an allow rule would name."""
-        if self.name == "git":
-            yield from git.starts_unseen(self.words[1:])
+        if self.git is not None:
+            yield from git_starts_unseen(self.git)
             return
         for touch in self.touches:
             if touch.kind == "run" and touch.starts:
                 name = program_name(self.part.words[0].text)
                 yield f"{name} with {touch.word.text}, which may run other commands,", touch.word.text
+
+
+def found_by(part: SimpleCommand) -> SimpleCommand | None:
+    """Return the command that runs a part for what it finds, as `find -exec` does; None if none does."""
+    layer = part.layers[-1] if part.layers else None
+    outer = part.replace(words=layer.words, layers=part.layers[:-1], why="") if layer is not None else part
+    return outer if outer is not part and invocation(outer).find is not None else None
 
 
 def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -209,8 +253,7 @@ def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def offered_verbs(program: str) -> list[tuple[str, ...]]:
     """Return the subcommands of a program for which a rule with any arguments is offered; () for the program itself."""
-    offers = git.OFFERED if program_name(program) == "git" else row_of(program).offers
-    return [() if verb == "*" else tuple(verb.split()) for verb in offers]
+    return [() if verb == "*" else tuple(verb.split()) for verb in row_of(program).offers]
 
 
 def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
@@ -254,22 +297,6 @@ def _operand_effects(row: Row, found: Arguments) -> Iterator[Touch]:
             yield from (Touch("maybe", w) for w in operands)
 
 
-def _find_effects(words: Sequence[Word]) -> Iterator[Touch]:
-    call = read_find(words)
-    for term in call.terms:
-        if term.kind == "delete":
-            yield Touch("run", Word(term.name))
-            yield from (Touch("remove", w, follows=call.follows, selective=call.narrow) for w in call.starts)
-        elif term.kind == "file":
-            yield from (Touch("write", w, replaces=True) for w in term.values[:1])
-        elif term.kind == "run":
-            yield from (Touch("tree", w) for w in call.starts)
-    # Also options that are not among the terms.
-    for word, value in pairwise(words):
-        if word.text in ("-files0-from", "-samefile", *COMPARED):
-            yield Touch("read", value)
-
-
 def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
     """Resolve a patch or archive read from a redirection to that file."""
     files = [r for r in part.redirects if r.kind == "read"]
@@ -278,19 +305,8 @@ def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
     return touch.replace(word=Word(files[0].target))
 
 
-def _verbs(part: SimpleCommand) -> set[str]:
-    """Return the subcommand as rows name it: by its first word, and by two with a colon between them."""
-    plain = [word for word in part.texts[1:] if not word.startswith("-")]
-    return {":".join(plain[:n]) for n in (1, 2) if plain}
-
-
 def _options(part: SimpleCommand) -> set[str]:
     return {word for word in part.texts[1:] if word.startswith("-")}
-
-
-def _stays(part: SimpleCommand, row: Row) -> bool:
-    """Return True for a subcommand, or an option in its place, that needs neither a network nor a place outside."""
-    return bool((_verbs(part) | set(part.texts[1:2])) & set(row.local))
 
 
 def _is_local(part: SimpleCommand) -> bool:

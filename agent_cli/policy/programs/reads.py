@@ -15,6 +15,7 @@ from agent_cli.policy.programs import git_reads
 from agent_cli.policy.programs.arguments import Arguments
 from agent_cli.policy.programs.effects import FileRead
 from agent_cli.policy.programs.find import COMPARED, PLAIN_GLOB, FindTerm, read_find
+from agent_cli.policy.programs.git import split_git
 from agent_cli.policy.programs.parsing import parse_words
 from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.rows.network import PLAIN_OPERAND
@@ -40,7 +41,7 @@ FOUND = "./found"
 
 def is_reader(name: str) -> bool:
     """Return True if a program is known to read files, even if it also does more."""
-    return name in ("find", "git") or (name in ROWS and ROWS[name].reads_only)
+    return name in ROWS and ROWS[name].reads_only
 
 
 def asks_service(name: str) -> bool:
@@ -61,7 +62,7 @@ def reads_of(name: str, words: Sequence[Word]) -> Reads:
     what: Literal["names", "content", "tree", "listing"] = "listing"
     if row is not None and row.shows == "names":
         what = "names"
-    elif name == "git" or (row is not None and row.shows in ("content", "pattern")):
+    elif row is not None and row.shows in ("content", "pattern"):
         what = "tree" if any(reading.what == "tree" for reading in found) else "content"
     known = {reading.path for reading in found}
     return (*found, *(FileRead(w.text, what) for w in words if w.pattern and w.text not in known))
@@ -72,14 +73,14 @@ def _parse_reads(name: str, words: tuple[Word, ...]) -> Reads:
     patterns = any(word.pattern for word in words)
     if name in _LEAVING or name in ("echo", "expr", "printf", "test", "[", "command", "set"):
         return _of_builtin(name, words, rest)
-    if name == "find":
-        return _of_find(words)
-    if name == "git":
-        found = git_reads.git_reads(rest, {word.text for word in words if word.pattern})
-        return found if isinstance(found, str) else tuple(FileRead(path) for path in found)
     row = ROWS.get(name)
     if row is None:
         return "not known to be read-only"
+    if row.syntax is read_find:
+        return _of_find(words)
+    if row.syntax is split_git:
+        found = git_reads.git_reads(rest, {word.text for word in words if word.pattern})
+        return found if isinstance(found, str) else tuple(FileRead(path) for path in found)
     if len(rest) == 1 and (rest[0] in row.versions or (row.reads_only and rest in _ABOUT)):
         return ()
     if row.verbs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from agent_cli.policy.programs.arguments import Arguments, Role
@@ -48,6 +48,7 @@ class Row:
     partly: which files the program itself opens is not known, only where its options lead.
     others: the role of unlisted options; by default, their values may be files.
     prepare: returns its words in the usual form of options.
+    syntax: reads its words if they have a form of their own; `effects` is given what it returns.
     effects: yields what it touches if the meaning of its operands does not say it. own: that of its options, too.
     network: "*" if it always needs a network, or the subcommands that do, `pip:install` for one of two words.
         builds: those that do unless all is cached.
@@ -62,9 +63,12 @@ class Row:
     starts_after: subcommands behind which there is the name of a program; "*" if that is its first word, "?" if it is
         unless that is a subcommand, and "=pip" for a program with that name.
     interprets: its operands or options are programs, so that a prefix rule would allow anything.
-    subcommands: number of its first words that say what it does.
+    subcommands: number of its first words that say what it does. nested: only after these the second one does, too.
     offers: subcommands, with commas between them, for which a rule with any arguments is offered; "*" for all: they run
         the project's own code, or take arguments that change with every call, none of which names a program or output.
+    repository: it runs git in the repository, so that git's configuration says what else it starts.
+    whole: what it changes may be a directory, with everything below it.
+    empty_only: it removes no directory that holds something, and no file.
     renames: a link where it writes is replaced, not followed. empties: what it writes to was there before for certain.
     """
 
@@ -76,12 +80,14 @@ class Row:
         strict: bool = False, most: int = 0, follows: Literal["", "named"] = "", partly: bool = False,
         others: Role | None = None,
         prepare: Callable[[Sequence[Word]], list[Word]] | None = None, own: bool = False,
-        effects: Callable[[Arguments], Iterator[Touch]] | None = None,
+        syntax: Callable[[Sequence[Word]], Any] | None = None,
+        effects: Callable[[Any], Iterator[Touch]] | None = None,
         network: str = "", builds: str = "", hosts: str = "", outside: str = "", local: str = "",
         outside_verbs: Mapping[str, str] | None = None, verbs: Mapping[str, Row] | None = None,
         asks: Callable[[str, Arguments], str] | None = None, versions: str = "", wraps: int | None = None,
         gated: bool = False, hides: bool = False, starts_after: str = "", interprets: bool = False,
-        subcommands: int = 0, offers: str = "", renames: bool = False, empties: bool = False,
+        subcommands: int = 0, nested: str = "", offers: str = "", renames: bool = False, empties: bool = False,
+        empty_only: bool = False, repository: bool = False, whole: bool = False,
     ) -> None:  # fmt: skip
         # Nothing is split here: there are hundreds of rows, of which a command needs one or two.
         self.operands = operands
@@ -96,12 +102,13 @@ class Row:
         self.follows: Literal["", "named"] = follows
         self.partly = partly
         self.unlisted: Role = others or ("run" if flags and not self.shows and wraps is None else "maybe")
-        self.prepare, self.effects, self.own = prepare, effects, own
+        self.prepare, self.syntax, self.effects, self.own = prepare, syntax, effects, own
         self._texts = (tree, network, builds, hosts, versions, starts_after, offers, local)
         self.outside, self.outside_verbs = outside, outside_verbs or {}
         self.verbs, self.asks = verbs or {}, asks
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
-        self.subcommands, self.renames, self.empties = subcommands, renames, empties
+        self.nested, self.repository, self.whole = nested, repository, whole
+        self.subcommands, self.renames, self.empties, self.empty_only = subcommands, renames, empties, empty_only
         self.joined: tuple[str, ...] = ()
 
     @cached_property

@@ -6,6 +6,7 @@ import os
 
 from agent_cli.policy.programs.archives import ARCHIVE_ROWS
 from agent_cli.policy.programs.docker import DOCKER_ROWS
+from agent_cli.policy.programs.git import GIT_ROWS
 from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.rows.builds import BUILD_ROWS
 from agent_cli.policy.programs.rows.files import FILE_ROWS
@@ -16,7 +17,7 @@ from agent_cli.policy.programs.scripts import SCRIPT_ROWS
 
 ROWS: dict[str, Row] = {
     **READING_ROWS, **FILE_ROWS, **ARCHIVE_ROWS, **SCRIPT_ROWS, **BUILD_ROWS, **NETWORK_ROWS, **DOCKER_ROWS,
-    **SYSTEM_ROWS,
+    **SYSTEM_ROWS, **GIT_ROWS,
 }  # fmt: skip
 # GNU programs under the names that they have on other systems.
 _GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee", "gsort", "gsplit", "gdd", "gmake"))

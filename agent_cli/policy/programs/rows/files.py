@@ -161,6 +161,7 @@ def _mktemp(found: Arguments) -> Iterator[Touch]:
 
 _EDITOR = Row("rewrite", run="-S -s -u -U -t -W -w", starts="-c --cmd", read="-r", value="-T --startuptime",
     act="-e -E -es -V", effects=_editor, interprets=True)  # fmt: skip
+_RMDIR = "-p -v --parents --verbose --ignore-fail-on-non-empty"
 _DEEP = "-R -v -f -c -h -H -L -P --recursive --verbose --silent --quiet --changes --no-dereference"
 FILE_ROWS = expand_rows({
     "cp": Row("copy", flags="-r -R -a --recursive --archive --parents -n --no-clobber -u --update -f -i -p -v -L -P -H "
@@ -177,7 +178,8 @@ FILE_ROWS = expand_rows({
     "link": Row("copy", effects=copied),
     "rm": Row("remove", flags="-r -R -f -i -I -v -d --recursive --force --dir --verbose --one-file-system "
         "--preserve-root --no-preserve-root", others="maybe", value="--interactive?"),
-    "rmdir unlink": Row("remove", flags="-p -v --parents --verbose --ignore-fail-on-non-empty", others="maybe"),
+    "rmdir": Row("remove", flags=_RMDIR, others="maybe", empty_only=True),
+    "unlink": Row("remove", flags=_RMDIR, others="maybe"),
     "shred": Row("remove", follows="named", value="-n -s --iterations --size", read="--random-source"),
     "touch": Row("write", read="-r --reference", value="-d -t --date --time"),
     "mkdir mkfifo": Row("write", value="-m --mode"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from agent_cli.policy.programs.arguments import Arguments
 from agent_cli.policy.programs.effects import Touch
+from agent_cli.policy.programs.find import COMPARED, FindCall, read_find
 from agent_cli.policy.programs.row import PROCESSES, SERVICE, Row, expand_rows, reading_row
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
@@ -150,7 +152,25 @@ _GREP = reading_row(
     effects=_search(f"{_RECURSIVE} -d --directories"),
 )  # fmt: skip
 _SUM = reading_row("content", "btz", "", "binary text tag zero")
+
+
+def _find(call: FindCall) -> Iterator[Touch]:
+    for term in call.terms:
+        if term.kind == "delete":
+            yield Touch("run", Word(term.name))
+            yield from (Touch("remove", w, follows=call.follows, selective=call.narrow) for w in call.starts)
+        elif term.kind == "file":
+            yield from (Touch("write", w, replaces=True) for w in term.values[:1])
+        elif term.kind == "run":
+            yield from (Touch("tree", w) for w in call.starts)
+    # Also options that are not among the terms.
+    for word, value in pairwise(call.words):
+        if word.text in ("-files0-from", "-samefile", *COMPARED):
+            yield Touch("read", value)
+
+
 READING_ROWS = expand_rows({
+    "find": Row("text", syntax=read_find, effects=_find, own=True),
     "ls": reading_row(
         "names", "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1", "",
         "all almost-all author escape directory classify file-type full-time human-readable si dereference inode "
