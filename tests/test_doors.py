@@ -31,6 +31,7 @@ OPENS = {
     ("agent_cli/cli/__init__.py", "command_help"): "a file of the package",
     ("agent_cli/models/catalog.py", "_bytes"): "a file of the package",
     ("tools/agent_tools/shell/strays.py", "_environ"): "/proc, after each command: three times as fast",
+    ("tools/agent_tools/shell/strays.py", "_last_number"): "/proc, after each command: three times as fast",
     ("agent_cli/kernel/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",
     ("agent_cli/policy/programs/archives.py", "members"): "an archive from memory",
     ("agent_cli/kernel/engine/structured_output.py", "read_schema"): (

@@ -222,8 +222,8 @@ class Git:
     def _loose_blob(self, oid: str) -> bytes | None:
         """Read one of our own objects that is in no pack, without starting git; None for any other."""
         try:
-            head, _, data = decompress(self._loose(oid).read_bytes()).partition(b"\0")
-        except (OSError, error):
+            head, _, data = decompress(read_regular(self._loose(oid), MAX_OUTPUT_BYTES)).partition(b"\0")
+        except (OSError, ValueError, error):
             return None
         return data if head == f"blob {len(data)}".encode("ascii") else None
 

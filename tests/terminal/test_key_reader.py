@@ -148,9 +148,7 @@ def test_other_keys_between_text_make_it_no_paste(typist: Typist, keys_of_users:
 def test_a_marked_paste_is_one_however_it_is_cut(typist: Typist, cut: int) -> None:
     data = "a\x1b[200~one\r\x1b[13;1u\x1b[97u\ttwo\x1b[201~b"
     found = typist.burst(data[:cut], data[cut:])
-    assert (
-        found == [("key", "a"), ("paste", "one\r\r\x1b[97u\ttwo"), ("key", "b")] and typist.reader.marks_pastes
-    )
+    assert found == [("key", "a"), ("paste", "one\r\r\x1b[97u\ttwo"), ("key", "b")] and typist.reader.marks_pastes
 
 
 @pytest.mark.parametrize("cut", range(12))

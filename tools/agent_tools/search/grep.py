@@ -335,8 +335,8 @@ def _result(
         named = ripgrep.files_matching(args.pattern, top, ctx) if _start(args, ctx) == top else []
         if fits := [name for name in named if not args.glob or compile_glob(args.glob).match(name)]:
             listed = ", ".join(ctx.workspace.spell(top / name) for name in fits[:_MAX_NAMED])
-            more = f", and {len(fits) - _MAX_NAMED:,} more" if len(fits) > _MAX_NAMED else ""
-            text += f" Files with such a name: {listed}{more}"
+            rest = f", and {len(fits) - _MAX_NAMED:,} more" if len(fits) > _MAX_NAMED else ""
+            text += f" Files with such a name: {listed}{rest}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
     skipped = args.offset or 0
     alone = _start(args, ctx) != top
