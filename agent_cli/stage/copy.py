@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.stages import remove_copy
 from agent_cli.policy.git_use import NotUsableError, Use, git_to_review
-from agent_cli.stage.git_copy import SharedObjects, copy_git_folder
+from agent_cli.stage.git_copy import SharedObjects, copy_git_folder, follow_git_folder, git_mark
 from agent_cli.stage.tree import (
     NotCopied,
     TreeEntry,
@@ -59,6 +59,10 @@ class Known(NamedTuple):
 
 
 _NOTHING = Known(None, None)
+_LEFT_BEHIND = (
+    "You have committed, staged or changed a branch in the project ({}). The copy does not follow, because the turns "
+    "have committed or staged there. Git in the copy shows the earlier state."
+)
 
 
 class StageFacts(Value):
@@ -67,6 +71,7 @@ class StageFacts(Value):
     root: the project. session: whose turns work in it; "" as long as there is none. created: a time stamp.
     taking: paths that are being made what they are in the project; a process that ends meanwhile leaves half of them.
     shared: object folders and their mount points. linked: ignored paths that are mounted read-only.
+    gits: git folders, with the marks of the project's and of the copy's when both had the same state.
     """
 
     root: str
@@ -75,6 +80,7 @@ class StageFacts(Value):
     taking: tuple[str, ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
     linked: tuple[str, ...] = ()
+    gits: tuple[tuple[str, str, str], ...] = ()
 
 
 class StageError(Exception):
@@ -88,6 +94,8 @@ class StageCopy:
         self.folder, self.facts = folder, facts
         self.root, self.tree = Path(facts.root), folder / "tree"
         self._base: dict[str, Known] | None = None
+        # States of git folders that the user was told of.
+        self._told: set[str] = set()
 
     @property
     def base(self) -> dict[str, Known]:
@@ -124,8 +132,8 @@ class StageCopy:
                 self.set_base(path, real, read_entry(self.root, path, MAX_KEPT_BYTES) if is_file else None)
         self.save()
         return (
-            f"What the copy of this session was made from cannot be read ({why}). It is compared with your project as "
-            "it is now, which may undo what you have changed since: read the diffs. What the turns deleted is back."
+            f"The stored state of this session's copy cannot be read ({why}). The copy is compared with your current "
+            "project, so applying may undo your own changes: read the diffs. Files that the turns deleted are restored."
         )
 
     def save(self, facts: StageFacts | None = None) -> None:
@@ -208,6 +216,27 @@ class StageCopy:
             self.take(done)
         return done
 
+    def follow_git(self) -> list[str]:
+        """Bring commits, branches and what is staged in the project into the copy; return notes on what cannot come.
+
+        A git folder in which the turns have committed or staged stays as it is. Raises OSError.
+        """
+        found, notes = [], []
+        for path, theirs, ours in self.facts.gits:
+            now = git_mark(self.root, path)
+            if now in ("", theirs):
+                found.append((path, theirs, ours))
+            elif git_mark(self.tree, path) == ours:
+                follow_git_folder(self.root, self.tree, path)
+                found.append((path, now, git_mark(self.tree, path)))
+            else:
+                found.append((path, theirs, ours))
+                notes += [_LEFT_BEHIND.format(path)] if now not in self._told else []
+                self._told.add(now)
+        if tuple(found) != self.facts.gits:
+            self._save_facts(self.facts.replace(gits=tuple(found)))
+        return notes
+
     def take(self, paths: Iterable[str]) -> None:
         """Make these paths in the copy what they are in the project. Raises OSError."""
         every = sorted(paths)
@@ -280,10 +309,9 @@ def read_copy(folder: Path) -> StageCopy:
         folder = Path(os.path.realpath(folder))
         plain = json.loads(read_regular(folder / "stage.json", _MAX_STATE_BYTES))
         shared = tuple((source, at) for source, at in plain.pop("shared"))
-        return StageCopy(
-            folder,
-            StageFacts(**{**plain, "shared": shared, **{name: tuple(plain[name]) for name in ("linked", "taking")}}),
-        )
+        gits = tuple((path, theirs, ours) for path, theirs, ours in plain.pop("gits", ()))
+        lists = {name: tuple(plain[name]) for name in ("linked", "taking")}
+        return StageCopy(folder, StageFacts(**{**plain, "shared": shared, "gits": gits, **lists}))
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise StageError(f"{folder} is no copy of a project: {error}") from None
 
@@ -332,7 +360,9 @@ def _make(folder: Path, root: Path, env: Mapping[str, str], use: Use, created: s
         program = find_git(env.get("PATH", os.defpath), str(root))
         for path in gits:
             shared += copy_git_folder(root, copy.tree, path, program)
-    copy.save(copy.facts.replace(shared=tuple((str(s.source), s.at) for s in shared)))
+    own = [path for path in gits if (root / path).is_dir() and not (root / path).is_symlink()]
+    marks = tuple((path, git_mark(root, path), git_mark(copy.tree, path)) for path in own)
+    copy.save(copy.facts.replace(shared=tuple((str(s.source), s.at) for s in shared), gits=marks))
     return copy, _notes(linked, skipped)
 
 

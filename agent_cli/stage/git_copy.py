@@ -2,6 +2,8 @@
 
 Objects are shared, read-only: each object folder is mounted below the copy's git folder, which names it as an
 alternate (gitrepository-layout(5), objects/info/alternates). New objects go to the copy.
+
+Commits and branches of the user come into the copy as long as the turns have committed and staged nothing there.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_cli.stage.tree import TreeEntry, copy_entry, look, read_entry, remove_entry, scan
 from agent_tools.fs.safe_files import read_text
 from agent_tools.process.guarded_git import GitError, isolated_git
 
@@ -22,6 +25,12 @@ _OWN = ("HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MOD
         "AUTO_MERGE", "index", "config.worktree", "info/sparse-checkout", "logs/HEAD")  # fmt: skip
 _OWN_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 _MAX_ALTERNATES = 20
+# What says which commit is checked out, where the branches are and what is staged. The first ones also change when
+# nothing else does.
+_UNMARKED = frozenset(("logs", "ORIG_HEAD", "FETCH_HEAD", "AUTO_MERGE"))
+_STATE = _UNMARKED | {"HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "index",
+                      "packed-refs", "refs", *_OWN_FOLDERS}  # fmt: skip
+_MAX_STATE_BYTES = 1 << 28
 
 
 class SharedObjects(NamedTuple):
@@ -53,6 +62,65 @@ def copy_git_folder(root: Path, copy: Path, path: str, program: str) -> list[Sha
     if own != common or place.is_file():
         _make_main_worktree(copy / path / "config", program)
     return shared
+
+
+def git_mark(root: Path, path: str) -> str:
+    """Return what tells apart the states of a git folder; "" while git changes it. Raises OSError."""
+    from hashlib import blake2b  # loads OpenSSL, which most runs do not need
+
+    if look(root, f"{path}/index.lock") is not None:
+        return ""
+    found = blake2b(digest_size=16)
+    for name, entry in sorted(_state(root, path).items()):
+        own = name.removeprefix(f"{path}/")
+        if own.partition("/")[0] in _UNMARKED or entry.kind == "folder":
+            continue
+        data = os.fsencode(entry.target)
+        if entry.kind == "file":
+            data = read_entry(root, name, _MAX_STATE_BYTES) or repr(entry).encode()
+        data = _staged(data) if own == "index" else data
+        found.update(os.fsencode(f"{own}\0{entry.kind}\0{len(data)}\0") + data)
+    return found.hexdigest()
+
+
+def follow_git_folder(root: Path, copy: Path, path: str) -> None:
+    """Let the copy of a git folder have the commit, branches and index of the project's. Raises OSError."""
+    theirs, ours = _state(root, path), _state(copy, path)
+    for name in sorted(ours, reverse=True):
+        if {ours[name].kind, getattr(theirs.get(name), "kind", "")} != {"folder"}:
+            remove_entry(copy, name)
+    for name in sorted(theirs):
+        if theirs[name].kind != "folder" or look(copy, name) is None:
+            copy_entry(root, copy, name, theirs[name])
+
+
+def _state(root: Path, path: str) -> dict[str, TreeEntry]:
+    """Return the files and folders that are the state of a git folder, by path below the root."""
+    found = scan(root / path, _LEFT)
+    return {
+        f"{path}/{name}": entry
+        for name, entry in found.items()
+        if name.partition("/")[0] in _STATE and not name.endswith(".lock")
+    }
+
+
+def _staged(index: bytes) -> bytes:
+    """Return the entries of an index without the times of files, which `git status` renews; all of an unknown form.
+
+    See gitformat-index(5); versions 2 and 3, with SHA-1.
+    """
+    if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
+        return index
+    at, entries = 12, list[bytes]()
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        flags = int.from_bytes(index[at + 60 : at + 62], "big")
+        name = at + 62 + (2 if flags & 0x4000 else 0)
+        end = index.find(b"\0", name)
+        if end < name or (length := flags & 0xFFF) not in (end - name, 0xFFF) or (length == 0xFFF > end - name):
+            return index
+        entries.append(index[at + 24 : at + 28] + index[at + 40 : end + 1])
+        at += (end - at + 8) // 8 * 8
+    return b"".join(entries)
 
 
 def _named_folder(file: Path) -> Path:

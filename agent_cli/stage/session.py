@@ -39,6 +39,8 @@ class StagedSession(ChangeObserver):
         self._text, self._at, self._model = "", 0, ""
         self._commands: list[tuple[str, str]] = []
         self._offered: Any = None
+        # What the user has to know about the copy, with the next call.
+        self._notes: list[str] = []
         self.state = StagedTurn(stage.request, self._recorded)
 
     def join(self, session: str) -> None:
@@ -62,14 +64,15 @@ class StagedSession(ChangeObserver):
         self._model = model
         if new:
             self._commands, self._offered = [], None
-        self._stage.request("follow")
+        self._notes += self._stage.request("follow")
 
     def ended(self, *, suspended: bool) -> None:
         self._stage.request("ended", suspended=suspended)
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         self._commands += [(call, effect.target) for effect in effects if effect.kind == "run"]
-        return ()
+        notes, self._notes = self._notes, []
+        return notes
 
     def _recorded(self) -> dict[str, Any]:
         return {"text": self._text, "at": self._at, "model": self._model, "tool": APPLY.name}

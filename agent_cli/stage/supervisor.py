@@ -86,8 +86,10 @@ class Supervisor:
         self._copy.save(self._copy.facts.replace(session=session))
 
     def _follow(self, *, turn: bool = True) -> list[str]:
+        """Let the copy follow the project; return notes for the user."""
         self.in_turn = self.in_turn or turn
-        return self._copy.follow()
+        self._copy.follow()
+        return self._copy.follow_git() if turn else []
 
     def _ended(self, *, suspended: bool) -> None:
         self.in_turn = suspended

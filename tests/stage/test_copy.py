@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent_cli.stage import copy as stage_copy
 from agent_cli.stage.changes import apply_changes, staged_changes
-from agent_cli.stage.copy import StageError, make_copy, read_copy
+from agent_cli.stage.copy import StageCopy, StageError, make_copy, read_copy
 from agent_cli.stage.supervisor import visible
 from tests.support.repositories import GIT, git
 from tests.support.staged_projects import ENV, LINES, staged, staged_repository, take_all, tree
@@ -259,3 +260,60 @@ def test_what_the_user_does_meanwhile_survives(
             # A folder may be gone with what was in it, or there again for what is.
             same = now.get(path) == mine.get(path) or (mine.get(path, (0,))[0] in (0, stat.S_IFDIR))  # type: ignore[index]
             assert same or now.get(path) == ours.get(path) == mine.get(path), path
+
+
+def share_objects(copy: StageCopy, root: Path) -> None:
+    """Have the objects where the stage mounts them."""
+    place = copy.tree / ".git" / "shared" / "0"
+    place.rmdir()
+    place.symlink_to(root / ".git" / "objects")
+
+
+def test_commits_and_branches_of_the_user_come_into_the_copy(tmp_path: Path) -> None:
+    root = staged_repository(tmp_path)
+    copy = staged(root)
+    share_objects(copy, root)
+    (copy.tree / "a.py").write_text(LINES + "of the turn\n")
+    assert git(copy.tree, "status", "--short") != ""  # renews the index
+    git(root, "checkout", "-qb", "feature/x")
+    git(root, "commit", "-qam", "mine")
+    git(root, "add", "new.txt")
+    git(root, "branch", "-D", "main")
+    copy = read_copy(copy.folder)
+    copy.follow()
+    assert copy.follow_git() == []
+    for words in (("log", "--oneline", "-1"), ("branch", "--all"), ("stash", "list"), ("diff", "--cached", "--stat")):
+        assert git(copy.tree, *words) == git(root, *words)
+    assert git(copy.tree, "status", "--short") == " M a.py\nA  new.txt\n"
+    assert git(copy.tree, "fsck", "--connectivity-only") == ""
+    git(root, "commit", "-qm", "again")
+    assert read_copy(copy.folder).follow_git() == []
+    assert git(copy.tree, "log", "--oneline", "-1") == git(root, "log", "--oneline", "-1")
+
+
+@pytest.mark.parametrize("own", [("commit", "-qam", "own"), ("add", "a.py"), ("stash",), ("branch", "x")])
+def test_a_git_folder_in_which_the_turns_have_committed_or_staged_stays(tmp_path: Path, own: tuple[str, ...]) -> None:
+    root = staged_repository(tmp_path)
+    copy = staged(root)
+    share_objects(copy, root)
+    (copy.tree / "a.py").write_text(LINES + "of the turn\n")
+    git(copy.tree, *own)
+    before = tree(copy.tree / ".git", skip="shared")
+    assert copy.follow_git() == []
+    git(root, "commit", "-qam", "mine")
+    [note] = copy.follow_git()
+    assert "The copy does not follow" in note and copy.follow_git() == []
+    assert tree(copy.tree / ".git", skip="shared") == before
+
+
+def test_the_git_folder_of_a_copy_that_a_turn_replaced_by_a_link_is_not_written_to(tmp_path: Path) -> None:
+    root = staged_repository(tmp_path)
+    copy = staged(root)
+    other = tmp_path / "other"
+    (copy.tree / ".git").rename(other)
+    (copy.tree / ".git").symlink_to(other)
+    before = tree(other, skip="")
+    git(root, "commit", "-qam", "mine")
+    with suppress(OSError):
+        copy.follow_git()
+    assert tree(other, skip="") == before

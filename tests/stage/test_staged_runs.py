@@ -191,7 +191,7 @@ def test_a_copy_with_a_damaged_state_is_compared_with_the_project_as_it_is(
         (copy / "base.json").write_text(damage)
     (project.root / "mine.txt").write_text("mine\n")
     done = project.run("approve", code=3)
-    assert "cannot be read" in done.stderr and "compared with your project as it is now" in done.stderr
+    assert "cannot be read" in done.stderr and "compared with your current project" in done.stderr
     [item] = project.pending()
     assert sorted(file["path"] for file in item["preview"]["files"]) == ["a.txt", "d/x", "made.txt"]
     project.run("approve")
