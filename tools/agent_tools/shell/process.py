@@ -26,10 +26,9 @@ import termios
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agent_tools.cancel import CancelToken
 from agent_tools.process.reaper import REAPER, marked
@@ -40,6 +39,7 @@ from agent_tools.text import HeadTail, sanitize_output
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+T = TypeVar("T")
 # Programs with the exit code that is a result, according to POSIX and their manuals.
 _RESULT_CODES = {
     "grep": 1, "egrep": 1, "fgrep": 1, "zgrep": 1, "rg": 1, "ag": 1, "ack": 1, "diff": 1, "cmp": 1, "colordiff": 1,
@@ -189,18 +189,26 @@ def run_process(
             running.close()
 
 
-@lru_cache(maxsize=1)
-def _start_executor() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
+class LastingThread:
+    """A thread that lives as long as the program, and starts processes: a sandbox is killed when its thread ends."""
 
-    return ThreadPoolExecutor(1, "starter")
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def run(self, start: Callable[[], T]) -> T:
+        """Run in this thread, or in the main one, which lasts as well."""
+        if threading.current_thread() is threading.main_thread():
+            return start()
+        with self._lock:  # a second one would end with its first process
+            if self._executor is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._executor = ThreadPoolExecutor(1, "starter")
+        return self._executor.submit(start).result()
 
 
-def _start_in_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Start a process from a thread that lives as long as the program: a sandbox is killed when its thread ends."""
-    if threading.current_thread() is threading.main_thread():
-        return start()
-    return _start_executor().submit(start).result()
+_STARTER = LastingThread()
 
 
 def _new_terminal() -> tuple[int, int]:
@@ -248,7 +256,7 @@ class RunningProcess:
         self.mark = os.urandom(8).hex()
         REAPER.expect(self.mark)
         try:
-            self.process = _start_in_lasting_thread(
+            self.process = _STARTER.run(
                 lambda: subprocess.Popen(
                     argv,
                     cwd=cwd,
