@@ -363,7 +363,7 @@ class RunOptions(Value):
         str | None, _flag("--resume-session-at", HOST, "With -r: continue after this message.", metavar="UUID")
     ] = None
     resume_drops_turn: Annotated[
-        str | None, _flag("--resume-drops-turn", HOST, "With -r: the turn that is to be left out.", metavar="UUID")
+        str | None, _flag("--resume-drops-turn", HOST, "With -r: continue without this turn.", metavar="UUID")
     ] = None
     schedule: Annotated[
         str, _flag("--schedule", HOST, "The schedule that starts this session, see agent every.", metavar="ID")
