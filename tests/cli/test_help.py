@@ -15,6 +15,7 @@ from agent_cli.cli.help import GROUPS, _commands
 from agent_cli.cli.option_parser import parse_options
 from agent_cli.cli.run_options import HOST, flags
 from tests.support.every_command import COMMANDS
+from tests.support.hypothesis_examples import cases
 from tests.support.imported_modules import loaded
 from tests.support.program import agent
 
@@ -30,7 +31,8 @@ def shown(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> tuple[str, 
     return command.get_help(context), context
 
 
-@pytest.mark.parametrize("width", [40, 80, 100, 120])
+# The narrowest and one that is common; with EXAMPLES=all, others.
+@pytest.mark.parametrize("width", cases((40, 80, 100, 120), (40, 100)))
 @pytest.mark.parametrize("path", COMMANDS)
 def test_names_and_values_are_whole(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text, context = shown(path, width, monkeypatch)

@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.hooks.events import HOOK_EVENTS
 from tests.support.hook_scripts import Step, python, saying
+from tests.support.hypothesis_examples import cases
 
 NOTHING = ("", "", (), None)
 
@@ -19,20 +20,29 @@ def came(step: Step) -> tuple[str, str, tuple[str, ...], str | None]:
     return (found.verdict, found.reason, found.context, found.stop)
 
 
-@pytest.mark.parametrize("event", HOOK_EVENTS)
-@pytest.mark.parametrize(
-    ("code", "strict", "verdict", "outcome", "note"),
+EXITS = (
+    ("true", False, "", "success", ""),
+    ("true", True, "", "success", ""),
+    ("echo why >&2; exit 2", False, "deny", "blocked", "why"),
+    ("echo why >&2; exit 1", False, "", "error", "exited with 1: why"),
+    ("echo why >&2; exit 1", True, "deny", "error", "exited with 1: why"),
+    ("echo why >&2; exit 3", False, "", "error", "exited with 3: why"),
+    ("kill -9 $$", False, "", "error", "was ended by signal 9"),
+    ("no-such-program-here", True, "deny", "error", "exited with 127"),
+)
+# Each event with two codes, and one that blocks and one that does not with every code; with EXAMPLES=all, all of them.
+BY_EXIT = cases(
+    [(event, *row) for event in HOOK_EVENTS for row in EXITS],
     [
-        ("true", False, "", "success", ""),
-        ("true", True, "", "success", ""),
-        ("echo why >&2; exit 2", False, "deny", "blocked", "why"),
-        ("echo why >&2; exit 1", False, "", "error", "exited with 1: why"),
-        ("echo why >&2; exit 1", True, "deny", "error", "exited with 1: why"),
-        ("echo why >&2; exit 3", False, "", "error", "exited with 3: why"),
-        ("kill -9 $$", False, "", "error", "was ended by signal 9"),
-        ("no-such-program-here", True, "deny", "error", "exited with 127"),
+        (event, *row)
+        for event in HOOK_EVENTS
+        for row in EXITS
+        if row in EXITS[2:5:2] or event in ("PreToolUse", "SessionEnd")
     ],
 )
+
+
+@pytest.mark.parametrize(("event", "code", "strict", "verdict", "outcome", "note"), BY_EXIT)
 def test_every_event_by_exit_code(
     tmp_path: Path, event: str, code: str, strict: bool, verdict: str, outcome: str, note: str
 ) -> None:

@@ -21,6 +21,7 @@ from agent_cli.stage import tree as stage_tree
 from agent_cli.stage.changes import apply_changes, signature, staged_changes
 from agent_cli.stage.copy import StageCopy, read_copy
 from agent_cli.stage.supervisor import visible
+from tests.support.hypothesis_examples import cases
 from tests.support.staged_projects import LINES, staged, staged_repository, take_all, tree
 
 CALLS = ("open", "write", "rename", "unlink", "mkdir", "rmdir", "symlink", "chmod", "fchmod", "utime")
@@ -230,7 +231,8 @@ def test_a_kill_at_any_write_loses_nothing(tmp_path: Path, ending: str) -> None:
         shutil.rmtree(base)
         if not killed:
             break
-        number += 3
+        # With EXAMPLES=all, at each.
+        number += cases((1,), (5,))[0]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root to become another user")

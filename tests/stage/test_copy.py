@@ -9,13 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.stage import copy as stage_copy
 from agent_cli.stage.changes import apply_changes, staged_changes
 from agent_cli.stage.copy import StageCopy, StageError, make_copy, read_copy
 from agent_cli.stage.supervisor import visible
+from tests.support.hypothesis_examples import examples
 from tests.support.repositories import GIT, git
 from tests.support.staged_projects import ENV, LINES, staged, staged_repository, take_all, tree
 
@@ -207,6 +208,7 @@ def carry_out(root: Path, steps: list[tuple[str, str, object]]) -> None:
         subprocess.run(["bash", "-c", line], cwd=root, env=GIT, capture_output=True, check=False)
 
 
+@settings(max_examples=examples(45))
 @given(STEPS)
 def test_after_discarding_nothing_has_changed(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:  # type: ignore[type-arg]
     root = staged_repository(tmp_path_factory.mktemp("p"))
@@ -219,6 +221,7 @@ def test_after_discarding_nothing_has_changed(tmp_path_factory: pytest.TempPathF
     assert staged_changes(copy) == []
 
 
+@settings(max_examples=examples(45))
 @given(STEPS)
 def test_after_applying_the_project_is_as_without_a_stage(
     tmp_path_factory: pytest.TempPathFactory,
@@ -238,6 +241,7 @@ def test_after_applying_the_project_is_as_without_a_stage(
     assert staged_changes(copy) == []
 
 
+@settings(max_examples=examples(45))
 @given(STEPS, STEPS)
 def test_what_the_user_does_meanwhile_survives(
     tmp_path_factory: pytest.TempPathFactory,
