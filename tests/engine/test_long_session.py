@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_cli.config.prompts import prompt
 from agent_cli.kernel.events import Compacted
 from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
@@ -48,6 +50,7 @@ def answer(number: int, request: Request) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_thousand_rounds_in_a_narrow_window(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"part{number}.txt").write_text(f"line of part {number}, with words\n" * (20 + 12 * (number % 13)))

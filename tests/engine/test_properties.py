@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -182,6 +183,7 @@ def _ignore(event: Event) -> None:
     """Nobody looks."""
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(replies, answers, ends)
 def test_whatever_happens(script: list[dict[str, Any]], lines: list[str], ends: list[tuple[str, int]]) -> None:

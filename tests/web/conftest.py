@@ -35,6 +35,8 @@ _SOME = {
     "test_a_task_is_started_and_steered_on_the_page": ("phone",),
     "test_an_answer_streams_and_its_end_is_followed": ("desk",),
     "test_changes_are_shown_and_undone_after_a_preview": ("desk",),
+    "test_commands_and_files_are_completed_and_no_command_is_sent": ("phone",),
+    "test_no_view_is_wider_than_the_window": ("phone",),
     "test_one_hunk_of_two_is_allowed": ("phone",),
     "test_questions_are_answered_with_an_option_and_with_words": ("phone",),
     "test_what_a_model_writes_is_never_html": ("desk",),
