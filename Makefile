@@ -51,7 +51,7 @@ fuzz: $(VENV)/.dev
 	  tests/policy/test_proof.py tests/policy/test_corpus.py tests/policy/test_git_inspection.py \
 	  tests/policy/test_hostile.py tests/policy/test_hostile_git.py \
 	  tests/policy/test_hostile_commands.py tests/races
-	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rlE '@given|\bcases\(' tests --include='test_*.py')
+	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rlE '@given|\b(cases|examples)\(' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev
