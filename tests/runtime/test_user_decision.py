@@ -21,8 +21,9 @@ from agent_cli.kernel.decisions import (
     reply_record,
 )
 from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved, QuestionAsked
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import editable_call
-from agent_cli.kernel.runtime.user_decision import DECISION_FIELDS, DecisionRefusedError, UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import DECISION_FIELDS, UserDecision
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import from_json, to_json
 from tests.support.decisions import EDITS, LINES, OTHER, DecidedCall
@@ -60,8 +61,8 @@ class Decision:
         rule = request.always if self.fields["rule"] else ""
         decision = UserDecision(request.call_id, "", self.verdict, **{**self.fields, "rule": rule})  # type: ignore[arg-type]
         try:
-            return take_decision(request, decision, workspace, "anna")
-        except DecisionRefusedError as refused:
+            return decision.answer_to(request, workspace, "anna")
+        except UsageError as refused:
             self.refused = str(refused)
             return Reject("refused")
 
@@ -118,10 +119,9 @@ def test_every_field_of_a_decision_about_a_question_is_in_the_reply_or_is_refuse
     wrong = [name for name, (default, _) in FIELDS.items() if fields[name] != default and name not in (takes or ())]
     needs_words = verdict == "answer" and not fields["text"] and not (kind == "questions" and fields["answers"])
     try:
-        reply = take_decision(
-            asked, UserDecision("c1", "", verdict, **fields), Workspace(tmp_path_factory.getbasetemp()), "anna"
-        )
-    except DecisionRefusedError as refused:
+        decision = UserDecision("c1", "", verdict, **fields)
+        reply = decision.answer_to(asked, Workspace(tmp_path_factory.getbasetemp()), "anna")
+    except UsageError as refused:
         assert takes is None or wrong or needs_words, refused
         assert takes is None or not wrong or all(name in str(refused) for name in wrong)
         return
@@ -140,7 +140,7 @@ def test_decisions_stored_before_this_version_are_read(tmp_path: Path) -> None:
     decisions = [from_json(UserDecision, entry) for entry in stored["inbox"]]
     assert [to_json(decision)["type"] for decision in decisions] == ["UserVerdict"] * len(decisions)
     call_request = ApprovalRequested("c1", "Bash", "Run: ls", "asks", (), str(tmp_path), arguments={"command": "ls"})
-    answers = [take_decision(call_request, decision, Workspace(tmp_path), "anna") for decision in decisions]
+    answers = [decision.answer_to(call_request, Workspace(tmp_path), "anna") for decision in decisions]
     assert answers == [
         Approve(note="go", user="anna"),
         Reject("no", user="anna"),
@@ -156,13 +156,13 @@ def test_a_changed_file_refuses_the_hunks_that_were_shown(tmp_path: Path) -> Non
     workspace = found.world.deps.context.workspace
     assert len(editable_call(request, workspace).hunks) == 2
     for hunks in ((), (2,), (0, 7), (-1,)):
-        with pytest.raises(DecisionRefusedError, match="hunks: this change has 2; name at least one of them"):
-            take_decision(request, UserDecision("c", "", "approve", hunks=hunks), workspace)
-    with pytest.raises(DecisionRefusedError, match="rule: only the rules that the question offers"):
-        take_decision(request, UserDecision("c", "", "approve", rule="Bash"), workspace)
+        with pytest.raises(UsageError, match="hunks: this change has 2; name at least one of them"):
+            UserDecision("c", "", "approve", hunks=hunks).answer_to(request, workspace)
+    with pytest.raises(UsageError, match="rule: only the rules that the question offers"):
+        UserDecision("c", "", "approve", rule="Bash").answer_to(request, workspace)
     (tmp_path / "a.txt").write_text("else\n")
-    with pytest.raises(DecisionRefusedError, match="its file has changed"):
-        take_decision(request, UserDecision("c", "", "approve", hunks=(1,)), workspace)
+    with pytest.raises(UsageError, match="its file has changed"):
+        UserDecision("c", "", "approve", hunks=(1,)).answer_to(request, workspace)
 
 
 def test_a_question_says_why_it_comes_late_or_again(tmp_path: Path) -> None:

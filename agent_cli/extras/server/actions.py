@@ -47,7 +47,6 @@ from agent_cli.kernel.messages import new_uuid, undo_message
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.models import choose_model
 from agent_cli.kernel.runtime.pending import record_host_decisions
-from agent_cli.kernel.runtime.user_decision import take_decision
 from agent_cli.kernel.session.summary import first_words
 from agent_cli.undo.git_store import StoreError
 from agent_tools.process.child import CompletedChild, run_child
@@ -378,7 +377,7 @@ async def check_decision(
         hub.pool.wake(task)
         raise RequestRefusedError(409, "expired", _expiry_reason(hub, path))
     try:
-        take_decision(asked, verdict, hub.views.workspace(path), user)
+        verdict.answer_to(asked, hub.views.workspace(path), user)
     except UsageError as error:
         raise RequestRefusedError(422, "decision", str(error)) from None
     return path, task

@@ -9,21 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_cli import ApprovalRequested, QuestionAsked, UserDecision
+from agent_cli import ApprovalQuestion, ApprovalRequested, QuestionAsked, UserDecision
 from agent_cli.console import local_time
 from agent_cli.extras.server.drawing import draw_code, draw_markdown, with_rows
-from agent_cli.kernel.runtime.approval_words import (
-    answer_words,
-    approval_question,
-    approval_title,
-    call_facts,
-    described,
-    effect_lines,
-    is_grave,
-    is_staged,
-    lasting_approvals,
-    runs_one_command,
-)
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.kernel.session.view_changes import file_json
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
@@ -59,37 +47,38 @@ def _choice(label: str, decision: UserDecision, kind: str = "", **more: Any) -> 
 
 
 def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
-    title = approval_question(asked) if is_staged(asked) else approval_title(asked)
-    yes, no = answer_words(asked, ("Allow once", "Reject"))
+    question = ApprovalQuestion(asked)
+    yes, no = question.answers(("Allow once", "Reject"))
     approve, reject = (UserDecision(asked.call_id, "", verdict) for verdict in ("approve", "reject"))
     lasting = [
         # A rule that outlives the session is other work than deciding what waits.
         _choice(offer.words[:1].upper() + offer.words[1:], offer.decision, starts=offer.decision.scope != "session")
-        for offer in lasting_approvals(asked)
+        for offer in question.lasting()
     ]
     edit = None
     if change.name:
-        label = "Command to run instead" if runs_one_command(asked) else f"{change.name} to use instead"
+        label = "Command to run instead" if question.runs_command else f"{change.name} to use instead"
         edit = {"into": "arguments", "base": asked.arguments, "fields": [_field(change.name, label, change.text)]}
     lookalikes = describe_lookalikes(asked.summary, *(effect.target for effect in asked.effects))
     return {
-        "title": title,
-        "about": [about] if (about := described(asked)) else [],
-        "blocks": list(_approval_blocks(asked, title, change)),
+        "title": question.sentence if question.staged else question.title,
+        "about": [about] if (about := question.about) else [],
+        "blocks": list(_approval_blocks(question, change)),
         "warnings": [*filter(None, (lookalikes,)), *map(escape_lookalikes, asked.warnings)],
-        "grave": is_grave(asked),
-        "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in call_facts(asked))],
+        "grave": question.grave,
+        "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in question.facts())],
         "comment": _COMMENT,
         "edit": edit,
         "choices": [_choice(yes, approve, "yes"), _choice(no, reject, "no"), *lasting],
     }
 
 
-def _approval_blocks(asked: ApprovalRequested, title: str, change: EditableCall) -> Iterator[dict[str, Any]]:
+def _approval_blocks(question: ApprovalQuestion, change: EditableCall) -> Iterator[dict[str, Any]]:
+    asked = question.request
     commands = [effect.target for effect in asked.effects if effect.kind == "run"]
     for command in map(escape_lookalikes, commands):
         yield {"type": "command", "text": command, "drawn": draw_code(command, "bash")}
-    if lines := list(effect_lines(asked, title)):
+    if lines := list(question.effects()):
         yield {"type": "list", "items": [line[:1].upper() + line[1:] for line in lines]}
     preview = asked.preview
     if change.hunks:

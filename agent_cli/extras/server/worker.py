@@ -51,7 +51,6 @@ from agent_cli.kernel.run_environment import StagedSessionError
 from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.checkpoints import stage_recorder
 from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, take_decision
 from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
 from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
@@ -393,8 +392,8 @@ class TaskWorker:
         files, traits_of = self.agent.tool_context.workspace, self.agent.traits_of
         answer: Answer | QuestionReply
         try:
-            answer = take_decision(asked, decision, files, entry.user, traits_of)
-        except DecisionRefusedError as refused:
+            answer = decision.answer_to(asked, files, entry.user, traits_of)
+        except UsageError as refused:
             # It was accepted, so the file has changed since: ask again.
             print_notice(one_line(f"The decision about {asked.call_id} cannot be carried out. {refused}"))
             answer = Defer()

@@ -33,14 +33,10 @@ from agent_cli.kernel.runtime.environment import add_overrides, check_mode, eval
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.kernel.session.store import StoredSession
-from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, from_json
 
 if TYPE_CHECKING:
     from agent_cli.kernel.runtime.user_decision import UserDecision
-
-with lazy_imports():
-    from agent_cli.kernel.runtime import user_decision  # only to decide about calls
 
 # How long the session of another program may be in use while its hook writes.
 _HOOK_SECONDS = 10.0
@@ -67,7 +63,7 @@ def record_host_decisions(path: Path, decisions: Sequence[UserDecision], user: s
             request = waiting.requests[decision.call_id]
             if decision.verdict == "edit":
                 raise UsageError(f"{host} cannot run another call than this one: approve or reject it.")
-            records.append(approval_record(request, user_decision.take_decision(request, decision, user=user)))
+            records.append(approval_record(request, decision.answer_to(request, user=user)))
         for record in records:
             log.record(record)
         if log.warning:

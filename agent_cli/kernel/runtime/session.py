@@ -70,7 +70,6 @@ with lazy_imports():
         background_agents,  # only where an earlier process left some
         ide,  # only where somebody sits at an editor
         pending,  # only to resume a turn
-        user_decision,  # only to decide about calls
     )
     from agent_cli.kernel.session import history, pending_plans
 
@@ -534,7 +533,7 @@ class Session(Conversation):
     def decide(self, waiting: WaitingTurn, decisions: Iterable[UserDecision]) -> None:
         """Record the user's decisions about open calls of a suspended turn, if all are valid.
 
-        Raises DecisionRefusedError, and UsageError for a mode that is refused in this environment.
+        Raises UsageError, and UsageError for a mode that is refused in this environment.
         """
         records: list[ApprovalResolved | QuestionAnswered] = []
         files = self.tool_context.workspace
@@ -542,10 +541,10 @@ class Session(Conversation):
             check_mode(decision.mode, self.run_env.env)
             asked = waiting.requests.get(decision.call_id) or waiting.questions[decision.call_id]
             if isinstance(asked, ApprovalRequested):
-                answer = user_decision.take_decision(asked, decision, files, traits_of=self.traits_of)
+                answer = decision.answer_to(asked, files, traits_of=self.traits_of)
                 records.append(approval_record(asked, answer))
             else:
-                records.append(reply_record(asked, user_decision.take_decision(asked, decision, files)))
+                records.append(reply_record(asked, decision.answer_to(asked, files)))
         for record in records:
             self.record(record)
             if isinstance(record, ApprovalResolved):

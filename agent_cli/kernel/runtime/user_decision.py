@@ -1,4 +1,4 @@
-"""The user's decision about what waits: one value, and the one function that checks and applies it.
+"""The user's decision about what waits: one value, which is checked and applied in one place.
 
 Every front end only translates what it receives into a `UserDecision` and shows the refusal. A field that a decision
 cannot honour is refused by name, never dropped.
@@ -105,69 +105,62 @@ class UserDecision(Value, tag="UserVerdict"):
         names = [name for name in self._fields if name not in ("call_id", "binding", "verdict")]
         return [name for name in names if getattr(self, name) != getattr(default, name)]
 
+    @overload
+    def answer_to(
+        self,
+        asked: ApprovalRequested,
+        files: Workspace | None = ...,
+        user: str = ...,
+        traits_of: TraitsOf = ...,
+    ) -> Approve | Reject | EditedCall: ...
+    @overload
+    def answer_to(
+        self,
+        asked: QuestionAsked,
+        files: Workspace | None = ...,
+        user: str = ...,
+        traits_of: TraitsOf = ...,
+    ) -> QuestionReply: ...
+    def answer_to(
+        self,
+        asked: ApprovalRequested | QuestionAsked,
+        files: Workspace | None = None,
+        user: str = "",
+        traits_of: TraitsOf = tool_traits,
+    ) -> Answer | QuestionReply:
+        """Return the answer that it gives to a question. Raises UsageError.
 
-class DecisionRefusedError(UsageError):
-    """A decision does not fit its question, or has a field that cannot be honoured."""
-
-
-@overload
-def take_decision(
-    asked: ApprovalRequested,
-    decision: UserDecision,
-    files: Workspace | None = ...,
-    user: str = ...,
-    traits_of: TraitsOf = ...,
-) -> Approve | Reject | EditedCall: ...
-@overload
-def take_decision(
-    asked: QuestionAsked,
-    decision: UserDecision,
-    files: Workspace | None = ...,
-    user: str = ...,
-    traits_of: TraitsOf = ...,
-) -> QuestionReply: ...
-def take_decision(
-    asked: ApprovalRequested | QuestionAsked,
-    decision: UserDecision,
-    files: Workspace | None = None,
-    user: str = "",
-    traits_of: TraitsOf = tool_traits,
-) -> Answer | QuestionReply:
-    """Return the answer that a decision gives to a question. Raises DecisionRefusedError.
-
-    files: where the changes of a call are split into hunks; without them none can be chosen.
-    user: name of the user who decided. traits_of: as in `editable_call`.
-    """
-    kind = asked.kind if isinstance(asked, QuestionAsked) else "approval"
-    _check_fields(kind, decision)
-    if decision.comments:
-        _check_comments(asked, decision)
-        decision = decision.replace(text=with_comments(decision.text, decision.comments), comments=())
-    if isinstance(asked, QuestionAsked):
-        return _answer_question(asked, decision, user)
-    if decision.verdict == "reject":
-        return Reject(decision.text, user=user)
-    if decision.verdict == "edit":
-        if not decision.arguments or decision.arguments == asked.arguments:
-            raise DecisionRefusedError("arguments: an edit needs the arguments to run the call with instead.")
-        return EditedCall(decision.arguments, user=user)
-    return _approve_call(asked, decision, _changed_call(asked, decision, files, traits_of), user)
+        files: where the changes of a call are split into hunks; without them none can be chosen.
+        user: name of the user who decided. traits_of: as in `editable_call`.
+        """
+        decision = self
+        _check_fields(asked.kind if isinstance(asked, QuestionAsked) else "approval", decision)
+        if decision.comments:
+            _check_comments(asked, decision)
+            decision = decision.replace(text=with_comments(decision.text, decision.comments), comments=())
+        if isinstance(asked, QuestionAsked):
+            return _answer_question(asked, decision, user)
+        if decision.verdict == "reject":
+            return Reject(decision.text, user=user)
+        if decision.verdict == "edit":
+            if not decision.arguments or decision.arguments == asked.arguments:
+                raise UsageError("arguments: an edit needs the arguments to run the call with instead.")
+            return EditedCall(decision.arguments, user=user)
+        return _approve_call(asked, decision, _changed_call(asked, decision, files, traits_of), user)
 
 
 def _check_fields(kind: str, decision: UserDecision) -> None:
-    """Raise DecisionRefusedError for a verdict or a field that this kind of question does not take."""
+    """Raise UsageError for a verdict or a field that this kind of question does not take."""
     fields = DECISION_FIELDS.get((kind, decision.verdict))
     if fields is None:
         known = ", ".join(word for at, word in DECISION_FIELDS if at == kind)
-        raise DecisionRefusedError(f"A decision about {_KINDS[kind]} is one of: {known}.")
+        raise UsageError(f"A decision about {_KINDS[kind]} is one of: {known}.")
     if wrong := [name for name in decision.given if name not in fields]:
         takes = f"it takes: {', '.join(fields)}"
-        raise DecisionRefusedError(
-            f"{', '.join(wrong)}: {decision.verdict} for {_KINDS[kind]} does not take that; {takes}."
-        )
+        raise UsageError(f"{', '.join(wrong)}: {decision.verdict} for {_KINDS[kind]} does not take that; {takes}.")
     if decision.mode and decision.mode not in MODES:
         name = shorten(one_line(decision.mode), 60)
-        raise DecisionRefusedError(f"{name} is not a permission mode; the modes are: {', '.join(MODES)}.")
+        raise UsageError(f"{name} is not a permission mode; the modes are: {', '.join(MODES)}.")
 
 
 def with_comments(text: str, comments: Iterable[LineComment]) -> str:
@@ -176,7 +169,7 @@ def with_comments(text: str, comments: Iterable[LineComment]) -> str:
 
 
 def _check_comments(asked: ApprovalRequested | QuestionAsked, decision: UserDecision) -> None:
-    """Raise DecisionRefusedError for a comment on a file that the question does not show, or one without text."""
+    """Raise UsageError for a comment on a file that the question does not show, or one without text."""
     if isinstance(asked, ApprovalRequested):
         preview = asked.preview
         diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
@@ -186,9 +179,9 @@ def _check_comments(asked: ApprovalRequested | QuestionAsked, decision: UserDeci
     shown = {escape_lookalikes(one_line(path)) for path in paths}
     for comment in decision.comments:
         if comment.path not in shown:
-            raise DecisionRefusedError(f"comments: {shorten(one_line(comment.path), 60)} is not in this change.")
+            raise UsageError(f"comments: {shorten(one_line(comment.path), 60)} is not in this change.")
         if not comment.text.strip():
-            raise DecisionRefusedError("comments: a comment has no text.")
+            raise UsageError("comments: a comment has no text.")
 
 
 def _approve_call(
@@ -198,15 +191,13 @@ def _approve_call(
     offered = [rule for rule in (asked.always, asked.exact) if rule]
     if decision.rule and decision.rule not in offered:
         known = f": {'; '.join(map(one_line, offered))}" if offered else ", and it offers none"
-        raise DecisionRefusedError(
-            f"rule: only the rules that the question offers can be added with an approval{known}."
-        )
+        raise UsageError(f"rule: only the rules that the question offers can be added with an approval{known}.")
     if decision.scope != "session" and not decision.rule:
-        raise DecisionRefusedError(f"scope: there is no rule to save for the {decision.scope}.")
+        raise UsageError(f"scope: there is no rule to save for the {decision.scope}.")
     if decision.scope == "project" and not asked.keeps:
-        raise DecisionRefusedError("scope: this rule can be added for the session only.")
+        raise UsageError("scope: this rule can be added for the session only.")
     if decision.scope == "schedule" and not (asked.scheduled and decision.rule == asked.always):
-        raise DecisionRefusedError("scope: no schedule started this session, so there is none to save the rule for.")
+        raise UsageError("scope: no schedule started this session, so there is none to save the rule for.")
     mode, rule, scope = find_mode(decision.mode), decision.rule, decision.scope
     if change is not None:
         return change.replace(comment=decision.text, rule=rule, scope=scope, mode=mode, user=user)
@@ -218,13 +209,13 @@ def _changed_call(
 ) -> EditedCall | None:
     """Return the call with the hunks or arguments that the user chose; None to run it as it was asked about."""
     if decision.hunks is not None and decision.arguments is not None:
-        raise DecisionRefusedError("hunks, arguments: a decision has one of them, as both change the call.")
+        raise UsageError("hunks, arguments: a decision has one of them, as both change the call.")
     if decision.hunks is not None:
         hunks = editable_call(asked, files, traits_of).hunks if files is not None else ()
         if files is None or not hunks:
-            raise DecisionRefusedError("hunks: this call has none, or its file has changed since it was shown.")
+            raise UsageError("hunks: this call has none, or its file has changed since it was shown.")
         if not decision.hunks or not set(decision.hunks) <= set(range(len(hunks))):
-            raise DecisionRefusedError(
+            raise UsageError(
                 f"hunks: this change has {len(hunks)}; name at least one of them, or reject the call to make none."
             )
         chosen = [hunk for at, hunk in enumerate(hunks) if at in decision.hunks]
@@ -243,7 +234,7 @@ def _answer_question(asked: QuestionAsked, decision: UserDecision, user: str) ->
         return QuestionReply("answer", _answer_text(asked, decision), user=user)
     word, text = _REPLIES[decision.verdict], decision.text
     if decision.verdict == "answer" and not text.strip():
-        raise DecisionRefusedError("Say what to change: the text is empty.")
+        raise UsageError("Say what to change: the text is empty.")
     if word == "cancel" and text:
         word = "revise"  # a reason is for the model, which is to do something else
     if decision.plan:
@@ -264,24 +255,24 @@ def _answer_text(asked: QuestionAsked, decision: UserDecision) -> str:
 
 def _check_plan(plan: Mapping[str, Any]) -> None:
     if unknown := [name for name in plan if name not in _PLAN_FIELDS]:
-        raise DecisionRefusedError(
+        raise UsageError(
             f"plan: unknown field {shorten(one_line(unknown[0]), 60)}; a plan has: {', '.join(_PLAN_FIELDS)}."
         )
     lists = [plan.get(name, []) for name in _PLAN_FIELDS if name != "plan"]
     texts = all(isinstance(items, list) and all(isinstance(item, str) for item in items) for items in lists)
     if "steps" not in plan or not texts or not isinstance(plan.get("plan", ""), str):
-        raise DecisionRefusedError("An edited plan has the form of the plan that was shown, with its steps.")
+        raise UsageError("An edited plan has the form of the plan that was shown, with its steps.")
 
 
 def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
-    """Return the answers as text for the model, one line per question. Raises DecisionRefusedError.
+    """Return the answers as text for the model, one line per question. Raises UsageError.
 
     words: one answer per question; for a single question, all words together are the answer.
     """
     if len(questions) == 1:
         words = [" ".join(words)]
     if len(words) != len(questions):
-        raise DecisionRefusedError(
+        raise UsageError(
             f"There are {counted(len(questions), 'question')}, and {counted(len(words), 'answer')} was given: give one "
             "for each, in quotes if it has several words."
         )
@@ -291,11 +282,11 @@ def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -
 def chosen_option(question: Mapping[str, Any], text: str) -> str:
     """Return the option that a label or a number names (several if allowed), else the text itself.
 
-    What it returns names the same again. Raises DecisionRefusedError.
+    What it returns names the same again. Raises UsageError.
     """
     text = text.strip()
     if not text:
-        raise DecisionRefusedError(f'An answer is empty: "{escape_controls(str(question["question"]))}".')
+        raise UsageError(f'An answer is empty: "{escape_controls(str(question["question"]))}".')
     labels = [str(option["label"]) for option in question.get("options", ())]
     if (same := next((label for label in labels if label.strip().lower() == text.lower()), "")) or not labels:
         return same or text
@@ -307,10 +298,10 @@ def chosen_option(question: Mapping[str, Any], text: str) -> str:
         return text
     numbers = [parse_number(part) for part in parts]
     if len(numbers) > 1 and not several:
-        raise DecisionRefusedError("Choose only one option.")
+        raise UsageError("Choose only one option.")
     if all(1 <= number <= len(labels) for number in numbers):
         return ", ".join(labels[number - 1] for number in numbers)
     if any(c.isdigit() for label in labels for c in label) or (not several and len(text) > len(str(len(labels)))):
         # Where the options contain numbers, or with more digits than an option's, a number may be a free answer.
         return text
-    raise DecisionRefusedError(f"There is no option {text}: choose 1 to {len(labels)}, or write an answer.")
+    raise UsageError(f"There is no option {text}: choose 1 to {len(labels)}, or write an answer.")

@@ -29,7 +29,7 @@ from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.rules import split_rules
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.user_decision import DECLINED, DecisionWord, take_decision
+from agent_cli.kernel.runtime.user_decision import DECLINED, DecisionWord
 from agent_cli.mcp.answers import mcp_result
 from agent_cli.mcp.tools import result_within, wait_for
 from agent_cli.policy.policy import change_rules, rules_problem
@@ -79,7 +79,7 @@ class RemoteApprover(ABC):
     def approve(self, request: ApprovalRequested) -> Answer:
         """Ask about a call (an approver)."""
         if self._chosen.pop(request.call_id, None) == request.arguments:
-            return take_decision(request, UserDecision(request.call_id, "", "approve"))
+            return UserDecision(request.call_id, "", "approve").answer_to(request)
         fields = {
             "tool_name": request.tool,
             "input": request.arguments,
@@ -128,14 +128,14 @@ class RemoteApprover(ABC):
                 raise UsageError(f"{', '.join(wrong)}: a denial does not take that.")
             word = "answer" if isinstance(asked, QuestionAsked) and asked.kind != "questions" else "reject"
             text = text or ("The user did not approve it." if word == "answer" else "")
-            answer = take_decision(asked, UserDecision(asked.call_id, "", cast(DecisionWord, word), text), workspace)
+            answer = UserDecision(asked.call_id, "", cast(DecisionWord, word), text).answer_to(asked, workspace)
             if reply.get("interrupt"):
                 self._agent.interrupt()
             return answer
         mode = self._check_updates(updates)
         word = "answer" if isinstance(asked, QuestionAsked) and asked.kind == "questions" else "approve"
         decision = UserDecision(asked.call_id, "", cast(DecisionWord, word), text, mode=mode, **fields)
-        answer = take_decision(asked, decision, workspace)
+        answer = decision.answer_to(asked, workspace)
         for update in updates:
             if update["type"] != "setMode":
                 for problem in change_rules(self._agent.policy, update, self._agent.save_rule):
@@ -183,7 +183,7 @@ class HostCallbacks(RemoteApprover):
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         """Ask the host a question of the model, or about a plan or a review (an asker)."""
         if asked.kind == "plan" and asked.call_id in self._granted:
-            return take_decision(asked, UserDecision(asked.call_id, "", "approve"))
+            return UserDecision(asked.call_id, "", "approve").answer_to(asked)
         given = {"plan": plan_text(asked.data)} if asked.kind == "plan" else dict(asked.data)
         name = _QUESTION_TOOLS[asked.kind]
         reply = self._ask(

@@ -25,7 +25,7 @@ from agent_cli.kernel.decisions import (
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
 from agent_cli.kernel.results import Complete, Denial, Diagnostics, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.kernel.run_environment import UsageError
-from agent_cli.kernel.runtime.user_decision import UserDecision, take_decision
+from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.knowledge.tool_packages import tool_problem
 from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError
@@ -70,12 +70,12 @@ class Callbacks:
         if not callable(self._approve):
             return deny(request)
         changed = self._changed.pop(request.call_id, None)
-        approved = take_decision(request, UserDecision(request.call_id, "", "approve"))
+        approved = UserDecision(request.call_id, "", "approve").answer_to(request)
         if changed is not None and request.arguments == changed:
             return approved
         answer = self._call(self._approve, request)
         if isinstance(answer, bool):
-            return approved if answer else take_decision(request, UserDecision(request.call_id, "", "reject"))
+            return approved if answer else UserDecision(request.call_id, "", "reject").answer_to(request)
         if isinstance(answer, EditedCall):
             # An edited call is decided again, and may be asked about again: the function has already chosen it.
             self._changed[request.call_id] = answer.arguments
@@ -90,7 +90,7 @@ class Callbacks:
         answer = self._call(self._answer, asked)
         if isinstance(answer, str) and asked.kind == "questions":
             decision = UserDecision(asked.call_id, "", "answer", answer)
-            answer = self._call(lambda question: take_decision(question, decision), asked)
+            answer = self._call(lambda question: decision.answer_to(question), asked)
         if isinstance(answer, QuestionReply | Defer):
             return answer
         raise self._faulty("answer", answer, "text for questions, QuestionReply and Defer")

@@ -43,7 +43,7 @@ from agent_cli.kernel.run_environment import has_color, is_dumb
 from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
-from agent_cli.kernel.runtime.user_decision import DecisionWord, take_decision
+from agent_cli.kernel.runtime.user_decision import DecisionWord
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.template import missing_files
@@ -238,7 +238,7 @@ class Repl(Dialogs):
             self.say(first_approval_hint(sandboxed=sandboxed, trusts=request.trusts))
         workspace, traits_of = self.agent.tool_context.workspace, self.agent.traits_of
         if verdict := self.agreed.pop((request.call_id, request.binding), None):
-            return take_decision(request, decided(request, verdict), workspace, traits_of=traits_of)
+            return decided(request, verdict).answer_to(request, workspace, traits_of=traits_of)
         calls = [c.question for c in self._asked_view.asked_together(request.call_id)]
         asked = [question for question in calls if isinstance(question, ApprovalRequested)]
         place = next((n for n, question in enumerate(asked, 1) if question.call_id == request.call_id), 0)

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from agent_cli import Answer, ApprovalRequested, Defer, QuestionAsked, UserDecision
-from agent_cli.kernel.runtime.approval_words import (
-    answer_words,
-    approval_question,
-    approval_title,
-    call_facts,
-    described,
-    effect_lines,
-    is_grave,
-    is_staged,
-    lasting_approvals,
-)
+from agent_cli import Answer, ApprovalQuestion, ApprovalRequested, Defer, QuestionAsked, UsageError, UserDecision
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, DecisionWord, LineComment, take_decision
+from agent_cli.kernel.runtime.user_decision import DecisionWord, LineComment
 from agent_cli.shells.terminal.dialogs.model import (
     Block,
     Choice,
@@ -80,7 +69,7 @@ def ask_until_valid(ask: Callable[[str], UserDecision | Defer], take: Callable[[
             return decision
         try:
             return take(decision)
-        except DecisionRefusedError as why:
+        except UsageError as why:
             refused = str(why)
 
 
@@ -120,13 +109,17 @@ def ask_approval(
             return decided(request, verdict)
         return _ask_hunks(request, change, put) if isinstance(decision, ReviewHunks) else decision
 
-    return ask_until_valid(ask, lambda decision: take_decision(request, decision, workspace, traits_of=traits_of))
+    return ask_until_valid(ask, lambda decision: decision.answer_to(request, workspace, traits_of=traits_of))
 
 
 def are_alike(request: ApprovalRequested, other: ApprovalRequested) -> bool:
     """Return True if two calls do the same kind of thing, and nothing that the user is warned of."""
     kinds = [sorted({effect.kind for effect in r.effects}) for r in (request, other)]
-    return request.tool == other.tool and kinds[0] == kinds[1] and not (is_grave(request) or is_grave(other))
+    return (
+        request.tool == other.tool
+        and kinds[0] == kinds[1]
+        and not any(ApprovalQuestion(r).grave for r in (request, other))
+    )
 
 
 def together_dialog(requests: Sequence[ApprovalRequested]) -> Dialog:
@@ -137,9 +130,9 @@ def together_dialog(requests: Sequence[ApprovalRequested]) -> Dialog:
     count = len(requests)
     body: list[Block] = []
     for number, request in enumerate(requests, 1):
-        title = approval_title(request)
-        about = f" · {described(request)}" if described(request) else ""
-        body += [Verbatim(f"{number} of {count}: {title}{about}", "tool"), *_effect_blocks(request, title)]
+        question = ApprovalQuestion(request)
+        about = f" · {question.about}" if question.about else ""
+        body += [Verbatim(f"{number} of {count}: {question.title}{about}", "tool"), *_effect_blocks(question)]
     verdicts: tuple[DecisionWord, DecisionWord] = ("approve", "reject")
     return Dialog(
         Verbatim(f"{count} calls"),
@@ -160,8 +153,9 @@ def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> Us
     kept: list[int] = []
     comments: list[str] = []
     rest: RemainingHunks | None = None
+    grave = ApprovalQuestion(request).grave
     for number, hunk in enumerate(change.hunks, 1):
-        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks), grave=is_grave(request)))
+        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks), grave=grave))
         if isinstance(answer, Defer):
             return answer
         if isinstance(answer, RemainingHunks):
@@ -189,33 +183,34 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall, alike: int
 
     alike: number of calls behind it that can be answered with it.
     """
-    title = approval_title(request)
+    question = ApprovalQuestion(request)
     lookalikes = describe_lookalikes(request.summary, *(e.target for e in request.effects))
     return Dialog(
-        Verbatim(title, "ask"),
-        tuple(_effect_blocks(request, title)),
-        tuple(map(Fact, call_facts(request))),
+        Verbatim(question.title, "ask"),
+        tuple(_effect_blocks(question)),
+        tuple(map(Fact, question.facts())),
         "Allow?",
-        tuple(_choices(request, change, alike)),
+        tuple(_choices(question, change, alike)),
         TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
-        about=described(request),
+        about=question.about,
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
-        asks=approval_question(request),
-        grave=is_grave(request),
+        asks=question.sentence,
+        grave=question.grave,
         reported=True,
         # Leaving a question must not drop a turn's work.
-        escape="r" if is_staged(request) else "n",
+        escape="r" if question.staged else "n",
     )
 
 
-def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> Iterator[Choice]:
+def _choices(question: ApprovalQuestion, change: EditableCall, alike: int) -> Iterator[Choice]:
+    request = question.request
     approve, reject = decided(request, "approve"), decided(request, "reject")
-    yes, no_label = answer_words(request, ("Yes", "No"))
+    yes, no_label = question.answers(("Yes", "No"))
     yield Choice("y", yes, GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
     if alike:
         others = f"{'the other one' if alike == 1 else f'the {alike} others'} like it"
         yield Choice("t", f"Show {others}, and answer together", GiveAnswer(AskTogether()), ("t",), "together")
-    for number, offer in enumerate(lasting_approvals(request)):
+    for number, offer in enumerate(question.lasting()):
         edits = offer.decision.mode == "acceptEdits"
         yield Choice(
             offer.key,
@@ -231,10 +226,10 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
         )
     no = words_for("no, because> ", reject)
     why = "the model learns it; after a comment (Tab), the other calls of its answer are skipped"
-    if is_staged(request):
+    if question.staged:
         why = "the files stay in the state folder for 14 days; with a comment (Tab), the model continues in the copy"
     detail = "Tab: say what to do instead"
-    names = NO[:2] if is_staged(request) else NO  # an empty line must not drop a turn's work
+    names = NO[:2] if question.staged else NO  # an empty line must not drop a turn's work
     yield Choice("n", no_label, GiveAnswer(reject), names, no_label.lower(), detail=detail, why=why, comment=no)
     if change.name:
 
@@ -248,7 +243,7 @@ def _choices(request: ApprovalRequested, change: EditableCall, alike: int) -> It
     if change.hunks:
         hunks = f"{len(change.hunks)} hunks"
         yield Choice("h", f"review {hunks}", GiveAnswer(ReviewHunks()), ("h",), hunks, listed=False)
-    yield Choice("r", "send back" if is_staged(request) else "no, because", no, listed=False)
+    yield Choice("r", "send back" if question.staged else "no, because", no, listed=False)
 
 
 def _parse_rejection(request: ApprovalRequested, words: str) -> UserDecision | None:
@@ -258,12 +253,13 @@ def _parse_rejection(request: ApprovalRequested, words: str) -> UserDecision | N
     return decided(request, "reject", words) if words.strip() else None
 
 
-def _effect_blocks(request: ApprovalRequested, title: str) -> Iterator[Block]:
+def _effect_blocks(question: ApprovalQuestion) -> Iterator[Block]:
     """Yield the effects of a call that its title does not already state."""
+    request = question.request
     yield from (ShellCommand(effect.target) for effect in request.effects if effect.kind == "run")
-    yield from (Verbatim(f"  {line}", "dim") for line in effect_lines(request, title))
+    yield from (Verbatim(f"  {line}", "dim") for line in question.effects())
     if request.preview is not None:
-        single = isinstance(request.preview, Diff) and escape_lookalikes(request.preview.path) in title
+        single = isinstance(request.preview, Diff) and escape_lookalikes(request.preview.path) in question.title
         yield DiffBlock(request.preview, titled=single)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from agent_cli import MODES, Defer, QuestionAsked, QuestionReply, UsageError, UserDecision
 from agent_cli.kernel.decisions import is_approval
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.user_decision import DecisionRefusedError, chosen_option, take_decision
+from agent_cli.kernel.runtime.user_decision import chosen_option
 from agent_cli.kernel.session.pending_plans import lifetime
 from agent_cli.shells.terminal.dialogs.approval import NO, YES, ask_until_valid, decided, words_for
 from agent_cli.shells.terminal.dialogs.model import (
@@ -73,7 +73,7 @@ def ask_question(
         assert isinstance(answer, UserDecision | Defer)
         return answer
 
-    return ask_until_valid(ask, lambda decision: take_decision(asked, decision, workspace))
+    return ask_until_valid(ask, lambda decision: decision.answer_to(asked, workspace))
 
 
 def _ask_each(asked: QuestionAsked, put: Put) -> UserDecision | Defer:
@@ -119,7 +119,7 @@ def _option(question: dict[str, Any], words: str) -> str:
     """Return the answer that typed words give. Raises ValueError."""
     try:
         return chosen_option(question, words) if words.strip() else NO_ANSWER
-    except DecisionRefusedError as refused:
+    except UsageError as refused:
         raise ValueError(str(refused)) from None
 
 
