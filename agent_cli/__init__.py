@@ -8,15 +8,15 @@ from agent_cli.kernel.version import __version__ as __version__
 TYPE_CHECKING = False  # importing typing takes longer than this whole module
 # The stable names. The front ends import them from here.
 __all__ = (
-    "MODES", "AgentSession", "Answer", "AnswerRestarted", "ApprovalQuestion", "ApprovalRequested", "ApprovalResolved",
-    "Approve", "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer",
-    "Denial", "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached",
-    "LiveSession", "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked",
-    "QuestionReply", "Reject", "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError",
-    "SessionStore", "SessionSummary", "SessionView", "StoredSession", "SubagentEvent", "Suspended", "TextDelta",
-    "ThinkingDelta", "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished", "ToolMessage", "ToolProgress",
-    "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished", "TurnResult", "TurnStarted", "Usage", "UsageAdded",
-    "UsageError", "UserDecision", "UserMessage", "Value", "ViewChange", "Warned", "find_environment", "open_agent",
+    "AgentSession", "Answer", "AnswerRestarted", "ApprovalQuestion", "ApprovalRequested", "ApprovalResolved", "Approve",
+    "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer", "Denial",
+    "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached", "LiveSession",
+    "MODES", "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked", "QuestionReply",
+    "Reject", "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError", "SessionStore",
+    "SessionSummary", "SessionView", "StoredSession", "SubagentEvent", "Suspended", "TextDelta", "ThinkingDelta",
+    "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished", "ToolMessage", "ToolProgress", "ToolRequested",
+    "ToolResult", "ToolStarted", "TurnFinished", "TurnResult", "TurnStarted", "Usage", "UsageAdded", "UsageError",
+    "UserDecision", "UserMessage", "UserTrust", "Value", "ViewChange", "Warned", "find_environment", "open_agent",
     "read_settings", "to_json", "tool",
 )  # fmt: skip
 _MODULES = {
@@ -27,7 +27,7 @@ _MODULES = {
     "agent_cli.kernel.runtime.session": "Session",
     "agent_cli.kernel.runtime.session_log": "SessionInUseError",
     "agent_cli.kernel.runtime.approval_words": "ApprovalQuestion",
-    "agent_cli.kernel.runtime.environment": "find_environment read_settings",
+    "agent_cli.kernel.runtime.environment": "UserTrust find_environment read_settings",
     "agent_cli.kernel.runtime.user_decision": "UserDecision",
     "agent_cli.kernel.run_environment": "RunEnvironment UsageError",
     "agent_cli.kernel.decisions": "Answer Approve Approver Asker Defer EditedCall QuestionReply Reject",
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     )
     from agent_cli.kernel.run_environment import RunEnvironment, UsageError
     from agent_cli.kernel.runtime.approval_words import ApprovalQuestion
-    from agent_cli.kernel.runtime.environment import find_environment, read_settings
+    from agent_cli.kernel.runtime.environment import UserTrust, find_environment, read_settings
     from agent_cli.kernel.runtime.session import Session
     from agent_cli.kernel.runtime.session_log import SessionInUseError
     from agent_cli.kernel.runtime.user_decision import UserDecision

@@ -41,7 +41,7 @@ from agent_tools.fs.protected_names import has_leftover
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, hints_of
-from agent_tools.text import nearest_key_hint
+from agent_tools.text import nearest_key_hint, one_line, shorten
 
 with lazy_imports():
     from agent_cli.config import removed, rule_lists
@@ -133,6 +133,22 @@ class Layers:
         self.profiles: dict[str, tuple[dict[str, Any], str, Path, Where]] = {}
         self._values: dict[str, Any] = {}
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in tables()}
+
+    def trust_phrases(self) -> list[str]:
+        """Return what the project brings that needs trust, and what has changed since it was trusted, a phrase each."""
+        trust = self.trust
+        held = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in self.held]
+        return [one_line(phrase) for phrase in (*(f"changed: {c}" for c in trust.changed), *held, *trust.needs_trust)]
+
+    def untrusted_notice(self) -> str:
+        """Return the notice about settings that were not loaded for lack of trust, on one line."""
+        sources: dict[str, list[str]] = {}
+        for held in self.held:
+            sources.setdefault(os.path.relpath(held.source, self.trust.root), []).append(held.key)
+        phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
+        what = shorten("; ".join([*phrases, *self.trust.needs_trust]), 400)
+        how = "has changed since you trusted it" if self.trust.state == "changed" else "is not trusted"
+        return f"{self.trust.root} {how}, and this was ignored: {what}. --trust loads it; see agent trust --show"
 
     def settings(self) -> Settings:
         made: dict[str, Any] = {name: cls(**self._tables[name]) for name, cls in tables().items()}

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from agent_cli import Config, RunEnvironment, UsageError, find_environment, read_settings
+from agent_cli import Config, RunEnvironment, UsageError, UserTrust, find_environment, read_settings
 from agent_cli.cli.help import examples
 from agent_cli.config.prompts import workspace_root
 from agent_cli.console import echo, print_warning, table
-from agent_cli.kernel.runtime.environment import project_files, remember_trust, trust_phrases
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.policy.trust import TrustStore
 from agent_tools.text import one_line
@@ -37,15 +36,15 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
     run_env = _find_environment(folder)
     if revoke:
         return _revoke(run_env)
-    files = project_files(run_env)
+    project = UserTrust(run_env)
     layers = read_settings(Config(), run_env)
     trust = layers.trust
     echo(f"{one_line(str(run_env.root))}: {trust.label}")
-    for phrase in trust_phrases(layers):
+    for phrase in layers.trust_phrases():
         echo(f"  {phrase}")
     if show or trust.trusted:
         return 0
-    if why := remember_trust(run_env, files):
+    if why := project.remember():
         raise UsageError(f"{run_env.root} is not trusted: {why}.")
     echo("Trusted from now on, until it changes. To stop trusting it: agent trust --revoke")
     return 0
@@ -73,7 +72,7 @@ def _find_environment(folder: str) -> RunEnvironment:
 
 def _revoke(run_env: RunEnvironment) -> int:
     try:
-        known = TrustStore(state_folder(run_env.env)).forget(run_env.root)
+        known = UserTrust.revoke(run_env)
     except OSError as error:
         raise UsageError(f"Trust in {run_env.root} could not be revoked: {error.strerror or error}.") from None
     root = one_line(str(run_env.root))

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli import Config, StoredSession, UsageError, read_settings
+from agent_cli import Config, StoredSession, UsageError, UserTrust, read_settings
 from agent_cli.extras.server.actions import (
     check_mode_allowed,
     check_session_model,
@@ -25,7 +25,6 @@ from agent_cli.extras.server.schemas import EmptyBody, ImportBody, SessionChange
 from agent_cli.extras.server.tasks import TaskSpec, new_entry
 from agent_cli.extras.server.views import ServedProject
 from agent_cli.kernel.messages import new_uuid
-from agent_cli.kernel.runtime.environment import project_files, remember_trust, revoke_trust, trust_phrases
 from agent_cli.takeover import stores
 from agent_tools.text import one_line, utc_stamp
 
@@ -156,14 +155,17 @@ async def set_trust(hub: Hub, request: Request, body: TrustBody) -> dict[str, An
     def change() -> dict[str, Any]:
         run_env = hub.run_env(project.folder)
         if not body.trusted:
-            if why := revoke_trust(run_env):
-                raise RequestRefusedError(507, "disk", f"Trust could not be revoked: {why}.")
+            try:
+                UserTrust.revoke(run_env)
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise RequestRefusedError(507, "disk", f"Trust could not be revoked: {why}.") from None
             return _trust(hub, project)
-        files = project_files(run_env)
-        if _binding(files) != body.binding:
+        trust = UserTrust(run_env)
+        if _binding(trust.files) != body.binding:
             why = "The project has changed since you saw what it brings: look at it again."
             raise RequestRefusedError(409, "changed", why)
-        if why := remember_trust(run_env, files):
+        if why := trust.remember():
             raise RequestRefusedError(409, "trust", f"{project.name} is not trusted: {why}.")
         return _trust(hub, project)
 
@@ -174,14 +176,14 @@ def _trust(hub: Hub, project: ServedProject) -> dict[str, Any]:
     run_env = hub.run_env(project.folder)
     try:
         # Before what it brings is read: what changes meanwhile is not trusted.
-        files = project_files(run_env)
+        files = UserTrust(run_env).files
         layers = read_settings(Config(), run_env, [])
     except UsageError as error:
         raise RequestRefusedError(409, "settings", str(error)) from None
     return {
         "trusted": layers.trust.trusted,
         "state": layers.trust.label,
-        "brings": trust_phrases(layers),
+        "brings": layers.trust_phrases(),
         "binding": _binding(files),
     }
 

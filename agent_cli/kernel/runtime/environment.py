@@ -197,7 +197,7 @@ def _add_project(layers: Layers, config: Config, run_env: RunEnvironment) -> Non
         state = "plain"
     layers.trust = layers.trust.replace(state=state)
     if state != "plain":
-        layers.ignored.append(untrusted_notice(layers))
+        layers.ignored.append(layers.untrusted_notice())
 
 
 def _trusted(layers: Layers, config: Config, run_env: RunEnvironment) -> tuple[str, ...]:
@@ -227,60 +227,39 @@ def memory_sources(
     )
 
 
-def remember_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
-    """Store the user's trust in the project; return "" or why that failed.
+class UserTrust:
+    """The user's trust in a project: in its files that would take effect, as they are when this is made.
 
-    shown: the project's files (see `project_files`) at the time when the user was shown what it contains.
+    files: their fingerprints; None if there are too many.
     """
-    return grant_trust(run_env.root, state_folder(run_env.env), shown)
 
+    def __init__(self, run_env: RunEnvironment) -> None:
+        self.files = fingerprints(run_env.root)
+        self._root, self._state = run_env.root, state_folder(run_env.env)
 
-def revoke_trust(run_env: RunEnvironment) -> str:
-    """Stop trusting the project; return "" or why that failed."""
-    try:
-        TrustStore(state_folder(run_env.env)).forget(run_env.root)
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
+    def remember(self) -> str:
+        """Store that the user trusts the project as it was shown; return "" or why that failed."""
+        return grant_trust(self._root, self._state, self.files)
 
+    def decline(self) -> str:
+        """Store that the user does not; return "" or why that failed."""
+        if self.files is None:
+            return "it has too many files to check"
+        try:
+            TrustStore(self._state).decline(self._root, self.files)
+        except OSError as error:
+            return f"it cannot be saved: {error.strerror or error}"
+        return ""
 
-def trust_phrases(layers: Layers) -> list[str]:
-    """Return what a project brings that needs trust, and what has changed since it was trusted, a phrase each."""
-    trust = layers.trust
-    held = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
-    return [one_line(phrase) for phrase in (*(f"changed: {c}" for c in trust.changed), *held, *trust.needs_trust)]
+    @property
+    def declined(self) -> bool:
+        """True if the user declined to trust the project as it is."""
+        return self.files is not None and TrustStore(self._state).is_declined(self._root, self.files)
 
-
-def decline_trust(run_env: RunEnvironment, shown: dict[str, str] | None) -> str:
-    """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
-    if shown is None:
-        return "it has too many files to check"
-    try:
-        TrustStore(state_folder(run_env.env)).decline(run_env.root, shown)
-    except OSError as error:
-        return f"it cannot be saved: {error.strerror or error}"
-    return ""
-
-
-def is_declined(run_env: RunEnvironment, files: dict[str, str] | None) -> bool:
-    """Return True if the user declined to trust the project as it is now."""
-    return files is not None and TrustStore(state_folder(run_env.env)).is_declined(run_env.root, files)
-
-
-def project_files(run_env: RunEnvironment) -> dict[str, str] | None:
-    """Return fingerprints of the project's files that would take effect; None if there are too many."""
-    return fingerprints(run_env.root)
-
-
-def untrusted_notice(layers: Layers) -> str:
-    """Return the one-line notice about settings that were not loaded for lack of trust."""
-    sources: dict[str, list[str]] = {}
-    for held in layers.held:
-        sources.setdefault(os.path.relpath(held.source, layers.trust.root), []).append(held.key)
-    phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
-    what = shorten("; ".join([*phrases, *layers.trust.needs_trust]), 400)
-    how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
-    return f"{layers.trust.root} {how}, and this was ignored: {what}. --trust loads it; see agent trust --show"
+    @staticmethod
+    def revoke(run_env: RunEnvironment) -> bool:
+        """Stop trusting the project; return whether it was trusted. Raises OSError."""
+        return TrustStore(state_folder(run_env.env)).forget(run_env.root)
 
 
 def _add_policy(layers: Layers, run_env: RunEnvironment) -> None:

@@ -15,17 +15,10 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Config, Layers, Mode, RunEnvironment, Session, Warned, __version__, read_settings
+from agent_cli import Config, Layers, Mode, RunEnvironment, Session, UserTrust, Warned, __version__, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.runtime import addresses
-from agent_cli.kernel.runtime.environment import (
-    decline_trust,
-    is_declined,
-    project_files,
-    remember_trust,
-    untrusted_notice,
-)
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
 from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
@@ -184,17 +177,17 @@ def ask_for_trust(config: Config, run_env: RunEnvironment, layers: Layers, dialo
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
     # Files are read before and after the settings, so that the user agrees to exactly what was shown.
-    files = project_files(run_env)
-    if is_declined(run_env, files):
+    project = UserTrust(run_env)
+    if project.declined:
         return layers
     layers = read_settings(config, run_env)
     if not dialogs.put(trust_dialog(layers)):
-        if not decline_trust(run_env, files):
+        if not project.decline():
             dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
         # The question has just named what is ignored.
-        layers.ignored.remove(untrusted_notice(layers))
+        layers.ignored.remove(layers.untrusted_notice())
         return layers
-    if why := remember_trust(run_env, files):
+    if why := project.remember():
         dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")
     return read_settings(config, run_env)
 
