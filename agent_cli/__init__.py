@@ -8,16 +8,16 @@ from agent_cli.kernel.version import __version__ as __version__
 TYPE_CHECKING = False  # importing typing takes longer than this whole module
 # The stable names. The front ends import them from here.
 __all__ = (
-    "AgentSession", "Answer", "AnswerRestarted", "ApprovalQuestion", "ApprovalRequested", "ApprovalResolved", "Approve",
-    "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer", "Denial",
-    "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached", "LiveSession",
-    "MODES", "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked", "QuestionReply",
-    "Reject", "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError", "SessionStore",
-    "SessionSummary", "SessionView", "StoredSession", "SubagentEvent", "Suspended", "TextDelta", "ThinkingDelta",
-    "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished", "ToolMessage", "ToolProgress", "ToolRequested",
-    "ToolResult", "ToolStarted", "TurnFinished", "TurnResult", "TurnStarted", "Usage", "UsageAdded", "UsageError",
-    "UserDecision", "UserMessage", "UserTrust", "Value", "ViewChange", "Warned", "find_environment", "open_agent",
-    "read_settings", "to_json", "tool",
+    "MODES", "AgentSession", "Answer", "AnswerRestarted", "ApprovalQuestion", "ApprovalRequested", "ApprovalResolved",
+    "Approve", "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer",
+    "Denial", "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached",
+    "LiveSession", "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked",
+    "QuestionReply", "Reject", "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError",
+    "SessionStore", "SessionSummary", "SessionView", "StoredSession", "SubagentEvent", "Suspended", "TextDelta",
+    "ThinkingDelta", "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished", "ToolMessage", "ToolProgress",
+    "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished", "TurnResult", "TurnStarted", "Usage", "UsageAdded",
+    "UsageError", "UserDecision", "UserMessage", "UserTrust", "Value", "ViewChange", "Warned", "find_environment",
+    "open_agent", "read_settings", "to_json", "tool",
 )  # fmt: skip
 _MODULES = {
     "agent_cli.shells.library.session": "AgentSession open_agent",
