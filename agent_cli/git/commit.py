@@ -48,6 +48,31 @@ class CommitArguments(Value):
     instructions: str = ""
     note: bool = False
 
+    @classmethod
+    def parse(cls, words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitArguments:
+        """Parse `[--all] [--no-verify] [--note] [-m MESSAGE] [PATH...] [WORDS]`.
+
+        A word counts as a path if there is a change at or below it, if it exists and looks like a path (contains a dot
+        or a slash), or if all words are paths.
+        """
+        rest, message = words, ""
+        if " -m " in f" {rest} ":
+            rest, _, message = f" {rest} ".partition(" -m ")
+        listed = rest.split()
+        flags = {w for w in listed if w in ("--all", "-a", "--no-verify", "-n", "--note")}
+        text = [w for w in listed if w not in flags and w != "--"]
+        found = {word: path for word in text if (path := _path(word, changes, top, cwd)) is not None}
+        if set(text) != set(found):
+            found = {word: path for word, path in found.items() if "/" in word or "." in word.strip(".")}
+        return cls(
+            bool(flags & {"--all", "-a"}),
+            not flags & {"--no-verify", "-n"},
+            _unquote(message.strip()),
+            tuple(dict.fromkeys(found.values())),
+            " ".join(w for w in text if w not in found),
+            "--note" in flags,
+        )
+
 
 def _unquote(message: str) -> str:
     """Return a message without the quotes around all of it, if there are any."""
@@ -58,31 +83,6 @@ def _unquote(message: str) -> str:
     except ValueError:  # an odd apostrophe inside
         return message[1:-1]
     return words[0] if len(words) == 1 else message
-
-
-def parse_arguments(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitArguments:
-    """Parse `[--all] [--no-verify] [--note] [-m MESSAGE] [PATH...] [WORDS]`.
-
-    A word counts as a path if there is a change at or below it, if it exists and looks like a path (contains a dot or a
-    slash), or if all words are paths.
-    """
-    rest, message = words, ""
-    if " -m " in f" {rest} ":
-        rest, _, message = f" {rest} ".partition(" -m ")
-    listed = rest.split()
-    flags = {w for w in listed if w in ("--all", "-a", "--no-verify", "-n", "--note")}
-    text = [w for w in listed if w not in flags and w != "--"]
-    found = {word: path for word in text if (path := _path(word, changes, top, cwd)) is not None}
-    if set(text) != set(found):
-        found = {word: path for word, path in found.items() if "/" in word or "." in word.strip(".")}
-    return CommitArguments(
-        bool(flags & {"--all", "-a"}),
-        not flags & {"--no-verify", "-n"},
-        _unquote(message.strip()),
-        tuple(dict.fromkeys(found.values())),
-        " ".join(w for w in text if w not in found),
-        "--note" in flags,
-    )
 
 
 def _path(word: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> str | None:
@@ -124,24 +124,29 @@ class SessionChanges(Value):
     touched: dict[str, FileChange] = {}  # noqa: RUF012 - never changed
     heads: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, work: UndoManager) -> SessionChanges:
+        """Return the session's changes, except undone ones. Raises StoreError."""
+        changes = work.changes(step.turn.turn for step in work.steps())
+        heads = dict.fromkeys(head for c in changes for head in c.heads if head)
+        with work.store.locked():
+            return cls(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
 
-def choose_files(
-    changes: Sequence[FileStatus], words: CommitArguments, did: SessionChanges, repo: Repository
-) -> CommitChoice:
-    """Choose the files of a commit from all files that differ from the last commit."""
-    inside = {os.path.relpath(p, repo.top): t for p, t in did.touched.items() if p.startswith(f"{repo.top}/")}
-    if words.paths:
-        take = [c for c in changes if any(is_below(c.path, path) for path in words.paths)]
-    elif words.everything:
-        take = list(changes)
-    else:
-        take = [c for c in changes if c.path in inside and not c.module]
-    notes = {c.path: note for c in take if (note := _note(inside.get(c.path), c, did.heads, repo))}
-    taken = {c.path for c in take}
-    staged = tuple(c.path for c in changes if c.staged and c.path not in taken)
-    return CommitChoice(
-        tuple(take), notes, staged, tuple(sorted(p for p in did.touched if not p.startswith(f"{repo.top}/")))
-    )
+    def choose(self, changes: Sequence[FileStatus], words: CommitArguments, repo: Repository) -> CommitChoice:
+        """Choose the files of a commit from all files that differ from the last commit."""
+        inside = {os.path.relpath(p, repo.top): t for p, t in self.touched.items() if p.startswith(f"{repo.top}/")}
+        if words.paths:
+            take = [c for c in changes if any(is_below(c.path, path) for path in words.paths)]
+        elif words.everything:
+            take = list(changes)
+        else:
+            take = [c for c in changes if c.path in inside and not c.module]
+        notes = {c.path: note for c in take if (note := _note(inside.get(c.path), c, self.heads, repo))}
+        taken = {c.path for c in take}
+        staged = tuple(c.path for c in changes if c.staged and c.path not in taken)
+        return CommitChoice(
+            tuple(take), notes, staged, tuple(sorted(p for p in self.touched if not p.startswith(f"{repo.top}/")))
+        )
 
 
 def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: Repository) -> str:
@@ -161,14 +166,6 @@ def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: 
     return ""
 
 
-def session_changes(work: UndoManager) -> SessionChanges:
-    """Return the session's changes, except undone ones. Raises StoreError."""
-    changes = work.changes(step.turn.turn for step in work.steps())
-    heads = dict.fromkeys(head for c in changes for head in c.heads if head)
-    with work.store.locked():
-        return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
-
-
 # A commit by the user, as `commit_message` names it.
 NAMED_COMMIT = re.compile(r"<commit>\nThe user committed .* as ([0-9a-f]{7,40}): ")
 
@@ -183,21 +180,6 @@ _MAX_FILE_CHARS = 12_000
 # From the beginning, and from the end.
 _MAX_REQUESTS = 4
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
-
-
-def propose_message(handle: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
-    """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
-    answer = TextCollector()
-    request = Request(handle.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
-    answer.read(handle.client.stream(request, cancel))
-    cancel.check()
-    return _clean(answer.text), handle.price(answer.usage) if answer.usage is not None else Usage()
-
-
-def plain_message(changes: Sequence[FileStatus]) -> str:
-    """Return a message to start from if the model proposes none."""
-    names = [c.path for c in changes]
-    return f"Change {names[0]}" if len(names) == 1 else f"Change {counted(len(names), 'file')}"
 
 
 def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
@@ -268,3 +250,37 @@ def _clean(text: str) -> str:
     if first and all(re.fullmatch(r"(?i)(co-authored-by|signed-off-by|generated-by): .*", x) for x in last.split("\n")):
         body = first.strip()
     return body
+
+
+class CommitDraft:
+    """The message of a commit, before the user has seen it. take: the files."""
+
+    def __init__(self, repo: Repository, take: Sequence[FileStatus]) -> None:
+        self._repo, self._take = repo, take
+
+    @property
+    def plain(self) -> str:
+        """A message to start from if the model proposes none."""
+        names = [c.path for c in self._take]
+        return f"Change {names[0]}" if len(names) == 1 else f"Change {counted(len(names), 'file')}"
+
+    def propose(
+        self,
+        handle: ModelHandle,
+        history: Iterable[Message],
+        instructions: str,
+        readable: Callable[[str], bool],
+        redact: Callable[[str], str],
+        cancel: CancelToken,
+    ) -> tuple[str, Usage]:
+        """Let the model propose a message; return it with its usage. Raises UsageError, ModelError, CancelledError."""
+        answer = TextCollector()
+        material = commit_context(self._repo, self._take, history, instructions, readable, redact)
+        request = Request(handle.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
+        answer.read(handle.client.stream(request, cancel))
+        cancel.check()
+        return _clean(answer.text), handle.price(answer.usage) if answer.usage is not None else Usage()
+
+    def signed(self, text: str, trailers: Iterable[str], model: str) -> str:
+        """Return the proposed message, or the plain one, with the trailers of the settings. Raises UsageError."""
+        return with_trailers(text or self.plain, trailers, model)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.git.commit import commit_context, parse_arguments, with_trailers
+from agent_cli.git.commit import CommitArguments, commit_context, with_trailers
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.run_environment import UsageError
@@ -283,7 +283,7 @@ def test_words_are_read(repo: Path) -> None:
     changes = [FileStatus("docs/x.md"), FileStatus("a.txt")]
 
     def read(words: str) -> tuple[Any, ...]:
-        w = parse_arguments(words, changes, repo, repo / "docs")
+        w = CommitArguments.parse(words, changes, repo, repo / "docs")
         return w.everything, w.hooks, w.message, w.paths, w.instructions
 
     assert read("") == (False, True, "", (), "")

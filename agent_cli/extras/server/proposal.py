@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from agent_cli import Session, UsageError
-from agent_cli.git.commit import (
-    CommitArguments,
-    choose_files,
-    commit_context,
-    plain_message,
-    propose_message,
-    session_changes,
-    with_trailers,
-)
+from agent_cli.git.commit import CommitArguments, CommitDraft, SessionChanges
 from agent_cli.git.repository import Repository
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.runtime.checkpoints import undo_manager
@@ -24,15 +16,16 @@ def propose_for_session(agent: Session) -> str:
     env = agent.run_env.env
     repo = Repository(agent.run_env.root, env)
     try:
-        did = session_changes(undo_manager(agent.run_env, agent.settings, agent.session_id))
+        did = SessionChanges.of(undo_manager(agent.run_env, agent.settings, agent.session_id))
     except StoreError as error:
         raise UsageError(f"The changes of the session are not known: {error}.") from None
-    take = choose_files(repo.changes(), CommitArguments(), did, repo).take
-    shown = commit_context(repo, take, agent.live_history, "", agent.policy.readable, Redactor(env))
+    draft = CommitDraft(repo, did.choose(repo.changes(), CommitArguments(), repo).take)
     try:
         model = agent.open_model(small=True)
-        text, usage = propose_message(model, shown, agent.tool_context.cancel)
+        text, usage = draft.propose(
+            model, agent.live_history, "", agent.policy.readable, Redactor(env), agent.tool_context.cancel
+        )
     except ModelError as error:
         raise UsageError(f"The model proposes no message: {error.failure.message}") from None
     agent.charge(model.label, usage)
-    return with_trailers(text or plain_message(take), agent.settings.commit_trailers, agent.label)
+    return draft.signed(text, agent.settings.commit_trailers, agent.label)

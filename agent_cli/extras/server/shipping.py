@@ -26,12 +26,11 @@ from agent_cli.extras.server.tasks import new_entry
 from agent_cli.git.commit import (
     CommitArguments,
     CommitChoice,
-    choose_files,
+    CommitDraft,
+    SessionChanges,
     commit_message,
-    plain_message,
-    session_changes,
 )
-from agent_cli.git.push import PushPlan, find_gh, open_pull_request, push, push_plan
+from agent_cli.git.push import PushPlan, find_gh
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.runtime.environment import git_would_start
 from agent_cli.undo.git_store import StoreError
@@ -129,11 +128,10 @@ class Shipping:
             if body.hunks is not None and body.step != "commit":
                 raise RequestRefusedError(422, "hunks", f"hunks: a {body.step.replace('_', ' ')} has none.")
             if body.step == "push":
-                return self._do_push(push_plan(self._repo))
+                return self._do_push(PushPlan.of(self._repo))
             if body.step == "pull_request":
-                url = open_pull_request(
-                    self._repo, push_plan(self._repo), title or step["subject"], text, self._run_env.env
-                )
+                plan = PushPlan.of(self._repo)
+                url = plan.open_pull_request(self._repo, title or step["subject"], text, self._run_env.env)
                 return f"Opened {url}", f"opened the pull request {url}", url
             return self._do_commit(step, text or step["text"], body.hunks)
         except UsageError as error:
@@ -149,10 +147,10 @@ class Shipping:
         repo = self._repo
         repo.check()
         try:
-            did = session_changes(checkpoints_of(self._hub, self._id))
+            did = SessionChanges.of(checkpoints_of(self._hub, self._id))
         except StoreError as error:
             raise UsageError(f"The changes of the session are not known: {error}.") from None
-        return choose_files(repo.changes(), CommitArguments(), did, repo)
+        return did.choose(repo.changes(), CommitArguments(), repo)
 
     def _commit(self) -> Step:
         repo, choice = self._repo, self.choice()
@@ -175,7 +173,7 @@ class Shipping:
         step = _step(
             "commit", f"Commit {counted(len(take), 'file')} to {where}",
             items=[_file_line(repo, change, counts.get(change.path, (0, 0))) for change in take],
-            facts=facts, warnings=self._warnings(), text=plain_message(take), button="Commit",
+            facts=facts, warnings=self._warnings(), text=CommitDraft(repo, take).plain, button="Commit",
             bound=[repo.branch, *repo.lines("rev-parse", "HEAD"), _marks(repo, take), [h["patch"] for h in hunks]],
         )  # fmt: skip
         return step | {"hunks": hunks}
@@ -202,7 +200,7 @@ class Shipping:
         return f"Committed {name}: {subject}", commit_message(files, name, subject), ""
 
     def _push(self) -> Step:
-        plan = push_plan(self._repo)
+        plan = PushPlan.of(self._repo)
         if not plan.commits:
             raise UsageError(f"Nothing to push: {plan.remote} has every commit of {plan.branch}.")
         warnings = self._warnings()
@@ -215,12 +213,12 @@ class Shipping:
         )  # fmt: skip
 
     def _do_push(self, plan: PushPlan) -> tuple[str, str, str]:
-        push(self._repo, plan)
+        plan.push(self._repo)
         return f"Pushed to {plan.remote}/{plan.branch}", f"pushed {plan.branch} to {plan.remote}", ""
 
     def _pull(self) -> Step:
         gh = find_gh(self._run_env.env, self._repo.top)
-        plan = push_plan(self._repo)
+        plan = PushPlan.of(self._repo)
         if plan.commits or not plan.there:
             raise UsageError("Push the branch first.")
         if plan.branch == plan.base:

@@ -17,15 +17,9 @@ from agent_cli import UsageError
 from agent_cli.git.commit import (
     CommitArguments,
     CommitChoice,
+    CommitDraft,
     SessionChanges,
-    choose_files,
-    commit_context,
     commit_message,
-    parse_arguments,
-    plain_message,
-    propose_message,
-    session_changes,
-    with_trailers,
 )
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.messages import is_user_message, undo_message, user_text
@@ -299,8 +293,8 @@ def _commit(ctx: SlashContext, words: str) -> None:
     repo = Repository(ctx.run_env.root, ctx.run_env.env)
     repo.check()
     changes = repo.changes()
-    asked = parse_arguments(words, changes, repo.top, ctx.run_env.cwd)
-    choice = choose_files(changes, asked, _session_changes(ctx, asked), repo)
+    asked = CommitArguments.parse(words, changes, repo.top, ctx.run_env.cwd)
+    choice = _session_changes(ctx, asked).choose(changes, asked, repo)
     take = _ask_about_doubtful(ctx, choice)
     if not take:
         _explain_nothing(ctx, asked, changes, choice)
@@ -347,7 +341,7 @@ def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChange
         why = "the changes of this session are not recorded"
     else:
         try:
-            return session_changes(undo_manager(agent.run_env, agent.settings, agent.session_id))
+            return SessionChanges.of(undo_manager(agent.run_env, agent.settings, agent.session_id))
         except (StoreError, UsageError) as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
@@ -406,19 +400,14 @@ def _list_files(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus],
 def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitArguments) -> str:
     """Return the initial message: the user's, else the model's. Raises UsageError, CancelledError."""
     agent = ctx.agent
-    text = asked.message
+    text, draft = asked.message, CommitDraft(repo, take)
     if not text:
-        shown = commit_context(
-            repo,
-            take,
-            agent.live_history,
-            asked.instructions,
-            agent.policy.readable,
-            Redactor(ctx.run_env.env),
-        )
+        readable, redact = agent.policy.readable, Redactor(ctx.run_env.env)
         try:
             opened = agent.open_model(small=True)
-            text, usage = propose_message(opened, shown, agent.tool_context.cancel)
+            text, usage = draft.propose(
+                opened, agent.live_history, asked.instructions, readable, redact, agent.tool_context.cancel
+            )
             agent.charge(opened.label, usage)
             ctx.add_usage(usage)
         except ModelError as error:
@@ -426,8 +415,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
         else:
             if not text:
                 ctx.say("The model proposed no message.")
-    trailers = agent.settings.commit_trailers
-    return with_trailers(text or plain_message(take), trailers, agent.label)
+    return draft.signed(text, agent.settings.commit_trailers, agent.label)
 
 
 def _confirm_message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
