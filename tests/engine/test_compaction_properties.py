@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.kernel.engine.compaction.controls import compact_now, context_used, pin, uncompact
+from agent_cli.kernel.engine.compaction.controls import ContextWindow
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.engine.turn import TurnDeps
 from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
@@ -123,9 +123,9 @@ class Life:
     def do(self, what: str) -> None:
         conversation = self.conversation
         if what == "compact":
-            compact_now(conversation, self.events.append, "the numbers")
+            ContextWindow(conversation).compact(self.events.append, "the numbers")
         elif what == "uncompact":
-            uncompact(conversation, self.events.append)
+            ContextWindow(conversation).uncompact(self.events.append)
         elif what == "restart":
             self.restart()
         elif what == "rewind":
@@ -135,7 +135,7 @@ class Life:
             if lines:
                 conversation.rewind(lines[-1])
         elif what == "pin" and KEPT not in conversation.deps.state.window.pins:
-            assert pin(conversation, UserMessage(KEPT), self.events.append) == ""
+            assert ContextWindow(conversation).pin(UserMessage(KEPT), self.events.append) == ""
 
 
 @pytest.mark.slow
@@ -181,4 +181,4 @@ def test_whatever_is_compacted_the_conversation_goes_on(
         for event in life.events:
             if isinstance(event, Compacted):
                 assert event.head or event.cuts
-        assert context_used(life.conversation)[0] > 0
+        assert ContextWindow(life.conversation).used()[0] > 0

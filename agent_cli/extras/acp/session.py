@@ -32,7 +32,6 @@ from agent_cli.extras.acp.command_output import DrawnTerminal, EditorTerminals, 
 from agent_cli.extras.acp.content import EditorPrompt, read_prompt
 from agent_cli.extras.acp.questions import EditorQuestions
 from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
-from agent_cli.kernel.engine.compaction.controls import context_used
 from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.session_commands import is_slash
@@ -110,7 +109,7 @@ class EditorSession(Dialogs):
             self._send,
             workspace.root,
             workspace.cwd,
-            lambda: context_used(conversation),
+            lambda: conversation.context.used(),
             self._command_display(),
         )
         self._questions = EditorQuestions(self._client, header.session_id, self.say)
@@ -428,7 +427,7 @@ class EditorSession(Dialogs):
     @property
     def context_tokens(self) -> int:
         """Tokens of the model's window in use."""
-        return context_used(self.agent)[0]
+        return self.agent.context.used()[0]
 
     @property
     def usage(self) -> Usage:

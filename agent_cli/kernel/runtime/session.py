@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from agent_cli.hooks.events import ModelSwitch
     from agent_cli.kernel.engine.background import BackgroundAgent, BackgroundAgents
+    from agent_cli.kernel.engine.compaction.controls import ContextWindow
     from agent_cli.kernel.engine.types import ModelHandle, ToolTable
     from agent_cli.kernel.messages import Message
     from agent_cli.kernel.modes import AgentType
@@ -66,6 +67,7 @@ with lazy_imports():
         session_hooks,  # only with hooks
         structured_output,
     )
+    from agent_cli.kernel.engine.compaction import controls
     from agent_cli.kernel.runtime import (
         background_agents,  # only where an earlier process left some
         ide,  # only where somebody sits at an editor
@@ -226,6 +228,11 @@ class Session(Conversation):
     def window(self) -> Window:
         """The model's view of the history, with compactions and pins."""
         return self.deps.state.window
+
+    @property
+    def context(self) -> ContextWindow:
+        """The usage of the window, and what the user can do with it."""
+        return controls.ContextWindow(self)
 
     @property
     def tools(self) -> ToolTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from agent_cli.kernel.engine.compaction.controls import compact_now, context_usage
+from agent_cli.kernel.engine.compaction.controls import ContextWindow
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.events import Event
 from agent_tools.text import one_line
@@ -48,7 +48,7 @@ def run_session_command(session: CommandedSession, text: str, show: Callable[[Ev
         case "cost" | "usage":
             return session.cost_words()
         case "context":
-            found = context_usage(session.conversation)
+            found = ContextWindow(session.conversation).usage()
             size = f" of {found.size:,}" if found.size else ""
             parts = "\n".join(f"- {part}: {count:,}" for part, count in found.parts)
             return f"Context: {found.used:,}{size} tokens\n\n{parts}"
@@ -57,7 +57,7 @@ def run_session_command(session: CommandedSession, text: str, show: Callable[[Ev
 
 def compact_session(conversation: Conversation, words: str, show: Callable[[Event], None]) -> str:
     """Summarize the conversation, with what to keep in `words`; return why it was not done, or ""."""
-    return compact_now(conversation, show, words.strip())
+    return ContextWindow(conversation).compact(show, words.strip())
 
 
 def is_slash(text: str) -> bool:

@@ -17,7 +17,6 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.config.rule_lists import rule_list
 from agent_cli.hooks import Hook
 from agent_cli.hooks.events import HOOK_EVENTS
-from agent_cli.kernel.engine.compaction.controls import context_usage
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.modes import MODE_ALIASES, Effort
 from agent_cli.kernel.rules import RuleError, RuleList
@@ -140,7 +139,7 @@ def _set_color(session: OpenSession, fields: Fields) -> Fields:
 @_SESSION.handles("get_context_usage")
 def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     agent = session.agent
-    found = context_usage(agent)
+    found = agent.context.usage()
     size = found.size or 0
     categories = [
         {"name": name, "tokens": count, "color": _COLORS[n % len(_COLORS)], "kind": "used"}

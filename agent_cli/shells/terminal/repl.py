@@ -38,7 +38,6 @@ from agent_cli import (
     UsageError,
 )
 from agent_cli.config.schema import Settings
-from agent_cli.kernel.engine.compaction.controls import context_used
 from agent_cli.kernel.run_environment import has_color, is_dumb
 from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.session_commands import is_slash
@@ -461,7 +460,7 @@ class Repl(Dialogs):
     def measure_context(self) -> None:
         """Measure the context if the window size is known, for providers that report no usage."""
         conversation = self.agent
-        used, size = context_used(conversation)
+        used, size = conversation.context.used()
         if size and conversation.history:
             self.show.view.context = used
 

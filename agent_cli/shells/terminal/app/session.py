@@ -24,7 +24,6 @@ from agent_cli import (
     UsageError,
     UserDecision,
 )
-from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.kernel.events import unwrap
 from agent_cli.kernel.runtime.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.kernel.runtime.environment import has_changes
@@ -461,7 +460,7 @@ class AppRepl(Repl):
         running = sum(job.running for job in agent.tool_context.state(Jobs).all())
         running += len(agent.background.open) if agent.background is not None else 0
         fields += [counted(running, "job")] if running else []
-        window = window_size(agent)
+        window = agent.context.size
         fields += [context_field(show.view.context, window)] if window or show.view.context else []
         if show.view.spent.reliable and show.view.spent.cost:
             fields.append(f"{'~' if show.view.spent.estimated else ''}{dollars(show.view.spent.cost)}")

@@ -18,7 +18,6 @@ from subprocess import DEVNULL
 from typing import Any
 
 from agent_cli import Session, __version__
-from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.shells.terminal.render.events import EventRenderer
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import run_child
@@ -155,7 +154,7 @@ class Branch:
 def session_facts(agent: Session, show: EventRenderer) -> dict[str, Any]:
     """Return the facts with the names of Claude Code's status line; costs in dollars, sizes in tokens."""
     conversation = agent
-    window = window_size(conversation)
+    window = conversation.context.size
     used = show.view.context
     return {
         "hook_event_name": "Status",

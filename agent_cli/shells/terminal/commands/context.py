@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.text import Text
 
 from agent_cli import Usage
-from agent_cli.kernel.engine.compaction.controls import (
-    ContextUsage,
-    compact_now,
-    context_usage,
-    pin,
-    pinnable,
-    role_label,
-    uncompact,
-)
+from agent_cli.kernel.engine.compaction.controls import ContextUsage, role_label
 from agent_cli.kernel.engine.helper_model import ask_side_question
 from agent_cli.kernel.messages import user_text
 from agent_cli.models.base import ModelError
@@ -60,7 +52,7 @@ def _context(ctx: SlashContext, words: str) -> None:
         last = next((e.summary for e in reversed(made) if e.summary), "")
         ctx.page(last, "Summary") if last else ctx.say("This conversation has no summary; it was not compacted.")
         return
-    found, pins = context_usage(conversation), ctx.agent.window.pins
+    found, pins = conversation.context.usage(), ctx.agent.window.pins
     cleared = sum(e.trigger == "clear" for e in made)
     notes = [f"compacted {counted(len(made) - cleared, 'time')}"] if len(made) > cleared else []
     notes += [f"old results cleared {counted(cleared, 'time')}"] if cleared else []
@@ -106,14 +98,14 @@ def _percent(part: int, whole: int) -> str:
 @slash("compact", "compact the conversation; FOCUS: what to keep", "[FOCUS]", aliases=("compress", "summarize"))
 def _compact(ctx: SlashContext, words: str) -> None:
     why: list[str] = []
-    ctx.run_interruptible(lambda: why.append(compact_now(ctx.agent, ctx.show_event, words)))
+    ctx.run_interruptible(lambda: why.append(ctx.agent.context.compact(ctx.show_event, words)))
     if why and why[0]:
         ctx.say(why[0])
 
 
 @slash("uncompact", "undo the last compaction, if it fits")
 def _uncompact(ctx: SlashContext, words: str) -> None:
-    if why := uncompact(ctx.agent, ctx.show_event):
+    if why := ctx.agent.context.uncompact(ctx.show_event):
         ctx.say(why)
 
 
@@ -121,7 +113,7 @@ def _uncompact(ctx: SlashContext, words: str) -> None:
 def _pin(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent
     pins = ctx.agent.window.pins
-    found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
+    found = [m for m in conversation.context.pinnable() if words.lower() in m.text.lower()]
     if words:
         # Prefer messages to tool results.
         found = [m for m in found if role_label(m) in ("you", "answer")] or found
@@ -141,7 +133,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
         picked = ctx.choose("Pin or unpin which message?", options)
     if picked is None:
         return
-    if why := pin(conversation, found[picked], ctx.show_event):
+    if why := conversation.context.pin(found[picked], ctx.show_event):
         ctx.say(why)
 
 

@@ -35,7 +35,6 @@ from agent_cli import (
     __version__,
 )
 from agent_cli.config.schema import Settings
-from agent_cli.kernel.engine.compaction.controls import window_size
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.runtime.session_log import sanitize_title
@@ -439,7 +438,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "session", f"{agent.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))
-    used, window = ctx.context_tokens, window_size(agent)
+    used, window = ctx.context_tokens, agent.context.size
     yield "context", f"{used:,} tokens" + (f" of {window:,} ({100 * used // window}%)" if window else "")
     memory = [f.shown for f in agent.memory.files]
     yield "memory", ", ".join(memory) or "no memory files"
