@@ -43,7 +43,6 @@ from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.kernel.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
 from agent_cli.knowledge.diagnostics import FileReport, ReportReader
-from agent_cli.knowledge.memory import load_memory
 from agent_cli.knowledge.plugins.manifest import PluginError
 from agent_cli.knowledge.plugins.store import PluginStore
 from agent_cli.knowledge.tool_packages import installed_tools, load_tools
@@ -240,7 +239,7 @@ def collect_findings(
         *check_imports(layers),
         *check_extensions(layers, settings, run_env, commands),
         *check_mcp(layers, run_env),
-        *check_memory(load_memory(memory_sources(run_env, settings, layers.trust, context.readable)), settings),
+        *check_memory(memory_sources(run_env, settings, layers.trust, context.readable).load(), settings),
         *check_packages(),
     ]
     # With an unreadable settings file every run stops, whatever the model.

@@ -143,6 +143,10 @@ class Sources(Value):
     readable: Callable[[Path], bool] | None = None
     project: bool = True
 
+    def load(self) -> Memory:
+        """Load everything that applies from the start. Raises UsageError while a command keeps changing it."""
+        return read_project(self.root, lambda: _load(self))
+
 
 class MemoryFile(Value):
     """A file that was read.
@@ -197,6 +201,48 @@ class Memory(Value):
         cut = [f"{f.shown} was cut by {f.cut:,} bytes" for f in self.files if f.cut]
         return (*cut, *(f"{s.path} was left out" for s in self.skipped if s.why == FULL))
 
+    def described(self, added: tuple[MemoryFile, ...] = ()) -> list[str]:
+        """Describe the loaded and the skipped files for the user, with those that were added later."""
+        every = [*self.files, *added]
+        if not every:
+            rows = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
+        else:
+            size = sum(len(f.text.encode()) for f in every)
+            about = sum(estimate_tokens(f.text) for f in every)
+            rows = [f"{counted(len(every), 'memory file')}, {size:,} of {MAX_BYTES:,} bytes, about {about:,} tokens"]
+        names = [f"{'  ' * f.depth}{f.shown}" for f in every]
+        width = max(map(len, names), default=0)
+        for file, name in zip(every, names, strict=True):
+            cut = f"; cut by {file.cut:,} bytes" if file.cut else ""
+            rows.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
+        for path, patterns in self.on_touch:
+            rows.append(f"  {one_line(str(path))}: applies once a file that matches {', '.join(patterns)} is used")
+        if self.skipped:
+            rows.append("not loaded:")
+        for skipped in self.skipped:
+            rows.append(f"  {f'@{skipped.path} in {skipped.by}' if skipped.by else skipped.path}: {skipped.why}")
+        return [one_line(line) for line in rows]
+
+    def data(self) -> dict[str, Any]:
+        """Return the same as JSON data; imported files are nested below the importing one."""
+        top: list[dict[str, Any]] = []
+        above: list[dict[str, Any]] = []
+        for file in self.files:
+            entry = {
+                "path": str(file.path), "name": file.shown, "why": file.why, "bytes": file.size, "cut": file.cut,
+                "tokens": estimate_tokens(file.text), "imports": [],
+            }  # fmt: skip
+            del above[file.depth :]
+            (above[-1]["imports"] if above else top).append(entry)
+            above.append(entry)
+        return {
+            "files": top,
+            "bytes": sum(len(f.text.encode()) for f in self.files),
+            "limit": MAX_BYTES,
+            "waiting": [{"path": str(path), "paths": list(patterns)} for path, patterns in self.on_touch],
+            "skipped": [{"path": s.path, "why": s.why, "by": s.by} for s in self.skipped],
+        }
+
 
 FULL = "the limit for all memory files is reached"
 SECRET = "looks like a secret, or a rule keeps it from being read"
@@ -208,11 +254,6 @@ def user_folders(home: Path | None, config: str) -> tuple[Path, ...]:
         return ()
     base = Path(config) if config.startswith("/") else home / ".config"
     return (home / ".claude", base / "agent", home / ".agent")
-
-
-def load_memory(sources: Sources) -> Memory:
-    """Load everything that applies from the start. Raises UsageError while a command keeps changing it."""
-    return read_project(sources.root, lambda: _load(sources))
 
 
 def _load(sources: Sources) -> Memory:
@@ -404,47 +445,3 @@ class MemoryReader:
 def estimate_tokens(text: str) -> int:
     """Return the approximate number of tokens of a text."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
-
-
-def describe_memory(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
-    """Describe the loaded and the skipped files for the user, with those that were added later."""
-    every = [*memory.files, *added]
-    if not every:
-        rows = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
-    else:
-        size = sum(len(f.text.encode()) for f in every)
-        about = sum(estimate_tokens(f.text) for f in every)
-        rows = [f"{counted(len(every), 'memory file')}, {size:,} of {MAX_BYTES:,} bytes, about {about:,} tokens"]
-    names = [f"{'  ' * f.depth}{f.shown}" for f in every]
-    width = max(map(len, names), default=0)
-    for file, name in zip(every, names, strict=True):
-        cut = f"; cut by {file.cut:,} bytes" if file.cut else ""
-        rows.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
-    for path, patterns in memory.on_touch:
-        rows.append(f"  {one_line(str(path))}: applies once a file that matches {', '.join(patterns)} is used")
-    if memory.skipped:
-        rows.append("not loaded:")
-    for skipped in memory.skipped:
-        rows.append(f"  {f'@{skipped.path} in {skipped.by}' if skipped.by else skipped.path}: {skipped.why}")
-    return [one_line(line) for line in rows]
-
-
-def memory_data(memory: Memory) -> dict[str, Any]:
-    """Return the same as JSON data; imported files are nested below the importing one."""
-    top: list[dict[str, Any]] = []
-    above: list[dict[str, Any]] = []
-    for file in memory.files:
-        entry = {
-            "path": str(file.path), "name": file.shown, "why": file.why, "bytes": file.size, "cut": file.cut,
-            "tokens": estimate_tokens(file.text), "imports": [],
-        }  # fmt: skip
-        del above[file.depth :]
-        (above[-1]["imports"] if above else top).append(entry)
-        above.append(entry)
-    return {
-        "files": top,
-        "bytes": sum(len(f.text.encode()) for f in memory.files),
-        "limit": MAX_BYTES,
-        "waiting": [{"path": str(path), "paths": list(patterns)} for path, patterns in memory.on_touch],
-        "skipped": [{"path": s.path, "why": s.why, "by": s.by} for s in memory.skipped],
-    }

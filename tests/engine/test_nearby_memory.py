@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.kernel.messages import UserMessage
-from agent_cli.knowledge.memory import NestedMemory, Sources, load_memory
+from agent_cli.knowledge.memory import NestedMemory, Sources
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.turns import World
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 def world(root: Path, *paths: str, **more: Any) -> World:
     made = World(root, [{"calls": [call("Read", file_path=p)]} for p in paths] + [{"text": "Done."}], **more)
     sources = Sources(root, root)
-    made.deps.context.nested_memory = NestedMemory(sources, load_memory(sources))
+    made.deps.context.nested_memory = NestedMemory(sources, sources.load())
     return made
 
 
@@ -78,7 +78,7 @@ def test_what_the_model_read_itself_and_what_strangers_wrote_is_not_reported(roo
 def test_a_folder_that_commands_moved_to_counts(root: Path) -> None:
     made = World(root, [{"calls": [call("Bash", command="cd api")]}, {"text": "Done."}], allow=("Bash",))
     sources = Sources(root, root)
-    made.deps.context.nested_memory = NestedMemory(sources, load_memory(sources))
+    made.deps.context.nested_memory = NestedMemory(sources, sources.load())
     made.turn()
     assert "Rules of the API" in memory_notes(made)[0]
 
@@ -95,7 +95,7 @@ def test_a_sub_agent_is_reported_of_what_it_touches_itself(root: Path) -> None:
         ],
     )
     sources = Sources(root, root)
-    made.deps.context.nested_memory = NestedMemory(sources, load_memory(sources))
+    made.deps.context.nested_memory = NestedMemory(sources, sources.load())
     made.turn()
     assert len([t for t in memory_notes(made) if "Rules of the API" in t]) == 1
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.knowledge.memory import FULL, MAX_BYTES, MAX_DEPTH, Memory, Sources, load_memory, user_folders
+from agent_cli.knowledge.memory import FULL, MAX_BYTES, MAX_DEPTH, Memory, Sources, user_folders
 from tests.support.hypothesis_examples import examples
 
 
@@ -23,7 +23,7 @@ def put(path: Path, text: str | bytes) -> Path:
 def load(root: Path, cwd: str = ".", home: Path | None = None, config: str = "", **more: object) -> Memory:
     real = Path(os.path.realpath(root))
     sources = Sources(Path(os.path.realpath(root / cwd)), real, home=home, user_folders=user_folders(home, config))
-    return load_memory(sources.replace(**more))
+    return sources.replace(**more).load()
 
 
 def names(memory: Memory) -> list[str]:

@@ -13,7 +13,7 @@ from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_ignored, print_json
 from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.tools import make_context, make_workspace
-from agent_cli.knowledge.memory import Memory, describe_memory, load_memory, memory_data
+from agent_cli.knowledge.memory import Memory
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
 
@@ -39,9 +39,9 @@ def show_memory(
     if as_text:
         echo(found.block())
     elif as_json:
-        print_json(memory_data(found))
+        print_json(found.data())
     else:
-        echo("\n".join(describe_memory(found)))
+        echo("\n".join(found.described()))
     return 0
 
 
@@ -50,4 +50,4 @@ def memory_in_effect(run_env: RunEnvironment, layers: Layers) -> Memory:
     settings = layers.settings()
     workspace = make_workspace(run_env, settings)
     context, _ = make_context(workspace, settings, layers, run_env, answered=False)
-    return load_memory(memory_sources(run_env, settings, layers.trust, context.readable))
+    return memory_sources(run_env, settings, layers.trust, context.readable).load()

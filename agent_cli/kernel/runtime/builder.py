@@ -76,7 +76,7 @@ from agent_cli.knowledge.loader import (
     load_extensions,
     with_agent,
 )
-from agent_cli.knowledge.memory import Memory, NestedMemory, load_memory
+from agent_cli.knowledge.memory import Memory, NestedMemory
 from agent_cli.models.base import ToolSpec
 from agent_cli.models.registry import is_loopback_url
 from agent_cli.models.resolve import ResolvedModel
@@ -431,7 +431,7 @@ def _load_memory(
     if config.bare or config.safe:
         return Memory()
     sources = memory_sources(run_env, settings, layers.trust, context.readable, config)
-    memory = load_memory(sources)
+    memory = sources.load()
     context.nested_memory = NestedMemory(sources, memory) if sources.project else None
     for cut in memory.cuts:
         warn(f"all memory files together may have 64 KiB, and {cut}; see agent memory show")

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.text import Text
 
 from agent_cli.kernel.runtime.environment import memory_sources
-from agent_cli.knowledge.memory import Memory, MemoryFile, NestedMemory, describe_memory, load_memory
+from agent_cli.knowledge.memory import Memory, MemoryFile, NestedMemory
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.base import ToolError
@@ -99,7 +99,7 @@ def _memory(ctx: SlashContext, words: str) -> None:
         texts = [memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
         ctx.page("\n\n".join(t for t in texts if t) or "There is no memory.", "Memory")
         return
-    described = list(describe_memory(memory, added))
+    described = memory.described(added)
     for line in described if words or not ctx.has_menus else ():
         ctx.say(line)
     files = _editable(ctx, (*memory.files, *added))
@@ -131,7 +131,7 @@ def _load_current(ctx: SlashContext) -> Memory:
     if ctx.config.bare:
         return Memory()
     readable = agent.policy.readable
-    return load_memory(memory_sources(ctx.run_env, agent.settings, ctx.layers.trust, readable, ctx.config))
+    return memory_sources(ctx.run_env, agent.settings, ctx.layers.trust, readable, ctx.config).load()
 
 
 def _nested_files(ctx: SlashContext) -> tuple[MemoryFile, ...]:
