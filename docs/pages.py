@@ -232,7 +232,7 @@ def _notes(row: Row) -> str:
     }  # fmt: skip
     notes = [f"{words[role]} ({code(*names, between=' ')})" for role, names in of_roles.items()]
     if row.network:
-        notes.append("network" if "*" in row.network else f"network ({code(*row.network, between=' ')})")
+        notes.append("network" if "*" in row.network else f"network ({code(*row.network.split(), between=' ')})")
     if row.verbs:
         notes.append(f"read-only ({code(*row.verbs)})")
     if row.outside:

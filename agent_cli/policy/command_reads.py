@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +17,9 @@ from agent_cli.kernel.decisions import Level, Verdict
 from agent_cli.kernel.events import Decider
 from agent_cli.policy.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.policy.operands import pattern_matches
-from agent_cli.policy.path_policy import Matcher, SearchFilter, decide_path
+from agent_cli.policy.path_policy import Matcher, SearchFilter, decide_path, kept_rule, not_known
 from agent_cli.policy.programs.effects import FileRead
-from agent_cli.policy.programs.git_reads import git_call, may_print, printed, printed_files
+from agent_cli.policy.programs.git_reads import GitNames, Objects, may_print, printed_files
 from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
@@ -113,8 +113,8 @@ def repository(folder: Path) -> Path | None:
     return next((p for p in (folder, *folder.parents) if os.path.lexists(p / ".git")), None)
 
 
-_GIT_SECONDS = 1.5
-_MAX_LISTED_BYTES = 1 << 22
+GIT_SECONDS = 1.5
+MAX_LISTED_BYTES = 1 << 22
 _MAX_SCANNED = 10_000
 _OPEN_FILES = lazy_pattern(r"/dev/(?:null|stdin|fd/\d\d?)")
 # What the machine says of itself to everybody.
@@ -125,21 +125,6 @@ _PUBLIC_FILES = frozenset(
 _IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
 
 
-def in_named_folder(part: SimpleCommand) -> SimpleCommand:
-    """Return `git -C folder ...` as git in that folder; any other command unchanged, and if a link is on the way."""
-    words, cwds = part.words, part.cwds
-    if len(words) < 3 or words[1].text != "-C" or part.program != "git":
-        return part
-    while len(words) > 2 and words[1].text == "-C" and not (words[2].why or words[2].pattern):
-        moved = [os.path.join(cwd, words[2].text) for cwd in cwds or ("/",)]
-        if (cwds is None and not words[2].text.startswith("/")) or any(
-            real_path(m) != os.path.normpath(m) for m in moved
-        ):
-            return part
-        words, cwds = (words[0], *words[3:]), tuple(dict.fromkeys(os.path.normpath(m) for m in moved))
-    return part.replace(words=words, cwds=cwds)
-
-
 class CommandReads:
     """Evaluates what the parts of one command line read."""
 
@@ -147,36 +132,30 @@ class CommandReads:
         self._matcher = matcher
         self._context = context
         self._workspace = context.workspace
-        rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
-        self._kept = next(rules, "")
+        self._kept = kept_rule(matcher)
 
     def verdicts(self, part: SimpleCommand) -> list[Verdict]:
         """Return one verdict for each file named; none for a program that does more than read."""
         if not part.words or part.words[0].why:
             return []
-        part = in_named_folder(part)
-        words = [w for w in part.words if not w.why]
-        patterns = {w.text for w in words if w.pattern}
-        found = invocation(part).reads
-        if isinstance(found, str):
-            if self._kept and part.program == "git" and may_print([w.text for w in part.words[1:]]):
+        found = invocation(part).placed
+        part, reads = found.part, found.reads
+        if isinstance(reads, str):
+            if self._kept and found.usual_git is not None and may_print(found.usual_git):
                 why = f"prints files that cannot be compared with {self._kept}"
-                return [Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)]
+                return [not_known(part.text, why, self._kept)]
             return []
-        verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
-        return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
+        patterns = {w.text for w in part.words if w.pattern and not w.why}
+        verdicts = [v for reading in reads for v in self._read(part, reading, pattern=reading.path in patterns)]
+        if found.is_usual and found.unnamed_reads:
+            verdicts += self._unnamed(part, found.unnamed_reads)
+        return verdicts
 
-    def _git(self, part: SimpleCommand, words: tuple[str, ...]) -> Iterator[Verdict]:
+    def _unnamed(self, part: SimpleCommand, wanted: Sequence[GitNames | Objects]) -> Iterator[Verdict]:
         """Yield the verdict on files that git would print although the command does not name them."""
-        call = git_call(words)
-        wanted = [] if isinstance(call, str) else list(printed(call))
-        if not wanted:
-            return
         if odd := next((w.text for w in part.words if w.pattern and _may_be_revision(w.text, part.cwds)), ""):
             why = f"prints what a file's name may mean to git: {odd}"
-            yield Verdict(
-                part.text, Level.ASK, why, self._kept, "rule" if self._kept else "default", final=bool(self._kept)
-            )
+            yield not_known(part.text, why, self._kept)
             return
         root = self._workspace.root
         cwds = [Path(cwd) for cwd in part.cwds or ()]
@@ -186,13 +165,11 @@ class CommandReads:
             git = git_to_read(root, self._context.env, self._context.git_use)
             # A directory that is not there is one where nothing runs.
             there = [cwd for cwd in cwds if cwd.is_dir()]
-            names = [name for cwd in there for name in printed_files(git, root, cwd, wanted, _GIT_SECONDS)]
+            names = [name for cwd in there for name in printed_files(git, root, cwd, wanted, GIT_SECONDS)]
         except NoRepositoryError:
             return
         except (NotUsableError, GitError) as error:
-            by: Decider = "rule" if self._kept else "default"
-            why = f"prints unknown files: {error}"
-            yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
+            yield not_known(part.text, f"prints unknown files: {error}", self._kept)
             return
         readable = SearchFilter(self._matcher, self._workspace)
         found = {
@@ -216,9 +193,7 @@ class CommandReads:
         if _OPEN_FILES.fullmatch(reading.path):
             return
         if part.cwds is None and not reading.path.startswith("/"):
-            by: Decider = "rule" if self._kept else "default"
-            why = "reads in an unknown directory"
-            yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
+            yield not_known(part.text, "reads in an unknown directory", self._kept)
             return
         if reading.path in _PUBLIC_FILES and not self._kept:
             return
@@ -232,7 +207,7 @@ class CommandReads:
                 named = [os.path.join(cwd, reading.path)]
                 if self._kept and reading.what in ("content", "tree"):
                     why = f"reads files that cannot be compared with {self._kept}: {reading.path}"
-                    yield Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)
+                    yield not_known(part.text, why, self._kept)
             if reading.what == "listing":
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
             for path in dict.fromkeys(real_path(n) for n in named):
@@ -256,7 +231,7 @@ class CommandReads:
             if repository(Path(path)) != root:
                 raise NotUsableError("git runs in another directory")
             git = git_to_read(root, self._context.env, self._context.git_use)
-            out = git.run("ls-files", "-z", cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES)
+            out = git.run("ls-files", "-z", cwd=str(root), seconds=GIT_SECONDS, most=MAX_LISTED_BYTES)
         except (NoRepositoryError, NotUsableError, GitError) as error:
             return Verdict(path, Level.ASK, f"reads files that are not known: {error}", final=bool(self._kept))
         readable, linked = SearchFilter(self._matcher, self._workspace), None

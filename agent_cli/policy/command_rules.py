@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
 from agent_cli.kernel.rules import Rule, RuleList
 from agent_cli.policy.path_policy import Matcher
-from agent_cli.policy.programs.git import without_git_options
 from agent_cli.policy.programs.invocation import invocation
-from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.parser import too_long
-from agent_cli.policy.shell.words import SimpleCommand, Word, is_plain_assignment
+from agent_cli.policy.shell.words import SimpleCommand, Word, is_plain_assignment, texts_of
 from agent_tools.base import Effect
 from agent_tools.lazy import lazy_pattern
 from agent_tools.registry import tool_traits
@@ -39,7 +37,7 @@ def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule
         if rule.list == kind and rule.covers("run") and rule.spec is not None:
             if kind == "allow" and _allows(rule.spec, part):
                 return rule
-            if kind != "allow" and any(_covers(rule.spec, words) for words in _forms(part)):
+            if kind != "allow" and any(_covers(rule.spec, words) for words in invocation(part).forms):
                 return rule
     return None
 
@@ -56,7 +54,7 @@ def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
     if first is None:
         return False
     specs = [r.spec for r in rules if r.list == "deny" and r.covers("run") and r.spec]
-    return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _forms(part))
+    return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in invocation(part).forms)
 
 
 def denied_value(rules: Iterable[Rule], part: SimpleCommand) -> str:
@@ -80,7 +78,7 @@ def may_be(spec: str, part: SimpleCommand) -> bool:
     wanted, _ = _prefix(spec)
     lead = part.replace(words=part.words[:known], assigns=(), layers=())
     return not lead.words or any(
-        words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in _forms(lead)
+        words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in invocation(lead).forms
     )
 
 
@@ -92,7 +90,7 @@ def _allows(spec: str, part: SimpleCommand) -> bool:
     wrapped = any(layer.kind == "gated" for layer in part.layers)
     if not wrapped and not _special(part.assigns) and _covers(spec, part.texts):
         return True
-    if not wrapped and part.assigns and not part.layers and _covers(spec, (*_texts(part.assigns), *part.texts)):
+    if not wrapped and part.assigns and not part.layers and _covers(spec, (*texts_of(part.assigns), *part.texts)):
         return True
     return _names_wrapped(spec, part)
 
@@ -107,51 +105,13 @@ def _names_wrapped(spec: str, part: SimpleCommand) -> bool:
     if part.layers and _special(w for w in part.assigns if w not in part.layers[0].words):
         return False
     for layer in part.layers:
-        words = _texts(layer.words)
+        words = texts_of(layer.words)
         known = not any(w.why for w in layer.words)
         if known and _covers(spec, words) and (_size(spec) > layer.inner or spec == " ".join(words)):
             return True
         if layer.kind == "gated":
             return False
     return False
-
-
-def _forms(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
-    """Yield the forms in which a deny or ask rule may match a command."""
-    for words in (part.texts, *(_texts(layer.words) for layer in part.layers)):
-        if not words:
-            continue
-        yield words
-        if part.assigns:
-            yield (*_texts(part.assigns), *words)
-        program = os.path.basename(words[0]).casefold()
-        program = program.removesuffix(".exe")
-        # git-push in git's own folder is what `git push` runs.
-        bare = ("git", program[4:], *words[1:]) if program.startswith("git-") else (program, *words[1:])
-        if bare != words:
-            yield bare
-        if bare[0] == "git" and (without := without_git_options(bare)) != bare:
-            yield without
-        yield from _run_by_packages(bare)
-
-
-def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield what a package runner may run: `rm b` for `uv run --with x rm b`. The end of its options is unknown."""
-    verbs = row_of(words[0]).starts_after
-    always = "*" in verbs and words[0] not in ("busybox", "toybox")
-    known = words[1:2] in [(verb,) for verb in verbs]
-    if not (known or always or "?" in verbs):
-        return
-    for index in range(2 if known else 1, len(words)):
-        if not words[index].startswith("-"):
-            program = os.path.basename(words[index]).casefold()
-            yield (program, *words[index + 1 :])
-            if not (known or always):
-                return  # behind a subcommand there are no programs
-
-
-def _texts(words: Iterable[Word]) -> tuple[str, ...]:
-    return tuple(w.text for w in words)
 
 
 # Words without quotes, expansions or assignments, of which the first is no keyword of the shell.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from agent_cli.kernel.decisions import Level, Verdict
 from agent_cli.kernel.rules import PATH_TOOLS
@@ -16,7 +17,6 @@ from agent_cli.policy.command_reads import (
     CommandContext,
     CommandReads,
     changes_commands,
-    in_named_folder,
     may_be_option,
     program_changed,
     repository,
@@ -34,14 +34,14 @@ from agent_cli.policy.path_policy import Matcher, by_rule, contains_password, de
 from agent_cli.policy.programs.danger import Danger
 from agent_cli.policy.programs.effects import FileRead
 from agent_cli.policy.programs.git_reads import enters_submodules, prints_urls
-from agent_cli.policy.programs.invocation import invocation
-from agent_cli.policy.programs.reads import BUILTINS, asks_service, is_reader, reads_of
+from agent_cli.policy.programs.invocation import finder_of, invocation
+from agent_cli.policy.programs.reads import BUILTINS, asks_service, is_reader
 from agent_cli.policy.programs.table import ROWS, row_of
+from agent_cli.policy.programs.unseen import hidden_programs
 from agent_cli.policy.sandbox_needs import hosts_allowed, needs_network
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.parser import too_long
 from agent_cli.policy.shell.words import Analysis, Redirect, SimpleCommand, is_plain_assignment
-from agent_cli.policy.unseen import hidden_programs
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
@@ -234,6 +234,11 @@ class CommandEvaluator:
         return Verdict(danger.part.text, Level.ASK, text, final=True)
 
     @property
+    def uses_network(self) -> bool:
+        """True if a part uses the network, certainly or possibly: `curl`, `npm install`, `cargo build`."""
+        return any(invocation(part).network for part in self.analysis.parts)
+
+    @property
     def moves(self) -> bool:
         """True if a `cd` may end in another directory than the current one."""
         here = str(self._context.workspace.cwd)
@@ -254,18 +259,15 @@ class CommandEvaluator:
         """
         context = self._context
         needed = self.reads_only and (not self._whole_line_allowed or context.mode == "plan")
-        if not needed or not any(p.program in ("git", "gh") for p in self.analysis.parts):
+        if not needed or not any(invocation(p).runs_git for p in self.analysis.parts):
             return {}
-        checkout = inspect_repository(context.workspace.root).checkout
+        checkout, off = inspect_repository(context.workspace.root).checkout, dict[str, str]()
         try:
-            off = (
-                {}
-                if checkout is None or context.git_use == "trusted"
-                else settings_without_filters(checkout, context.env)
-            )
+            if checkout is not None and context.git_use != "trusted":
+                off = settings_without_filters(checkout, context.env)
         except GitError:
             # Without a git to ask, it is given an empty configuration.
-            checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}
+            checkout = Checkout("/", "/dev/null", "/dev/null")
         return hardened_variables(str(context.workspace.root), checkout, off)
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
@@ -311,7 +313,7 @@ class CommandEvaluator:
 
     def _only_reads(self, part: SimpleCommand, read: list[Verdict]) -> str:
         """Return why a part may do more than read inside the workspace; "" if it only reads."""
-        part = in_named_folder(part)
+        part = invocation(part).placed.part
         if (finding := _found_by(part)) is not None:
             return self._only_reads(finding, []) or self._changed(part)
         if echoes_known(part, self.analysis, self._may_be_set):
@@ -356,9 +358,9 @@ class CommandEvaluator:
         """Return why a literal command is not read-only; "" if it is."""
         context, name = self._context, part.program
         patterns = [w.text for w in part.words if w.pattern]
-        found = reads_of(name, part.words[1:])
-        if isinstance(found, str):
-            return found if name in BUILTINS or name == "git" else f"{name} ({found})"
+        found = invocation(part)
+        if why := found.why_not_reading:
+            return why
         if odd := next((w.text for w in part.assigns if not is_plain_assignment(w.text)), ""):
             return f"{odd.partition('=')[0]} is set for it"
         if odd := tainted_variable(context):
@@ -367,7 +369,7 @@ class CommandEvaluator:
             return f"file names may take the place of options: {odd}"
         if asks_service(name) and context.git_use == "unknown":
             return f"{name} in a workspace that is not trusted"
-        return self._changed(part) or (self._not_reading_git(part) if name in ("git", "gh") else "")
+        return self._changed(part) or (self._not_reading_git(part) if found.runs_git else "")
 
     def _changed(self, part: SimpleCommand) -> str:
         """Return why a program of a part may not be the usual one; "" if all are."""
@@ -382,25 +384,25 @@ class CommandEvaluator:
         for cwd in part.cwds or ("",):
             if real_path(cwd) != cwd or not context.workspace.inside(Path(cwd)):
                 return "git in another directory"
-            found = repository(Path(cwd))
-            if found != context.workspace.root and (found is not None or cwd != str(context.workspace.cwd)):
+            top = repository(Path(cwd))
+            if top != context.workspace.root and (top is not None or cwd != str(context.workspace.cwd)):
                 return "git in a repository other than the workspace"
         if context.git_use == "unknown":
             return "git in a workspace that is not trusted"
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
             return "git with another environment"
         root = context.workspace.root
-        checkout = inspect_repository(root).checkout
+        found = inspect_repository(root)
         try:
-            if checkout is not None and context.git_use != "trusted":
-                settings_without_filters(checkout, context.env)
+            if found.checkout is not None and context.git_use != "trusted":
+                settings_without_filters(found.checkout, context.env)
         except GitError as error:
             return f"the configuration of git cannot be read: {error}"
-        if odd := started(root, context.git_use):
+        if odd := started(found, context.git_use):
             return f"the repository's own git configuration may start a program: {odd}"
         if prints_urls(part.texts[1:]) and any(contains_password(c) for c in _configurations(root, context.home)):
             return "git would print an address with a password"
-        odd = submodule_programs(root, context.env) if enters_submodules(part.texts[1:]) else ""
+        odd = submodule_programs(root, found.checkout, context.env) if enters_submodules(part.texts[1:]) else ""
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
     def _unsafe_with_others(self, part: SimpleCommand) -> str:
@@ -409,12 +411,10 @@ class CommandEvaluator:
             return later.reason
         if with_listed(part, self.analysis, self._context.home) is not None:
             return f"runs a command that cannot be determined: it contains {part.unknown}"
-        if part.program == "git":
+        if invocation(part).usual_git is not None:
             root = self._context.workspace.root
-            hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
-            odd = next(iter(inspect_repository(root).needs_trust), "") or next(
-                (str(h) for h in hooks if os.path.lexists(h)), ""
-            )
+            hooks = (str(f / "hooks/post-index-change") for f in git_folders(root))
+            odd = "".join([*inspect_repository(root).needs_trust, *filter(os.path.lexists, hooks)][:1])
             return f"runs a command: git, together with others, would start {odd}" if odd else ""
         made = self._context.mode == "acceptEdits" or bool(self.written)
         odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")
@@ -469,19 +469,17 @@ class CommandEvaluator:
         if unknown:
             final = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
             return [Verdict(part.text, Level.ASK, f"{verb} {unknown}", final=final)]
-        effects = [
-            Effect("read" if redirect.kind == "read" else "write", _resolve(cwd, redirect.target))
-            for cwd in part.cwds or ("/",)
-        ]
-        return [decide_path(self._matcher, self._context.workspace, effect) for effect in effects]
+        paths = (real_path(os.path.join(cwd, redirect.target)) for cwd in part.cwds or ("/",))
+        kind: Literal["read", "write"] = "read" if redirect.kind == "read" else "write"
+        return [decide_path(self._matcher, self._context.workspace, Effect(kind, path)) for path in paths]
 
 
 def _found_by(part: SimpleCommand) -> SimpleCommand | None:
     """Return the `find` that runs a part for what it finds; None if none does, or its words are not known."""
-    layer = part.layers[-1] if part.layers else None
-    if layer is None or layer.words[0].text != "find" or any(w.why for w in layer.words) or part.assigns:
+    outer = finder_of(part)
+    if outer is None or "/" in outer.words[0].text or any(w.why for w in outer.words) or part.assigns:
         return None
-    return part.replace(words=layer.words, layers=part.layers[:-1], why="")
+    return outer
 
 
 def _is_followed(part: SimpleCommand) -> bool:
@@ -493,10 +491,6 @@ def _is_followed(part: SimpleCommand) -> bool:
 def _configurations(root: Path, home: str) -> list[Path]:
     own = [Path(home, ".gitconfig"), Path(home, ".config/git/config")] if home else []
     return [*own, *(folder / name for folder in git_folders(root) for name in ("config", "config.worktree"))]
-
-
-def _resolve(cwd: str, path: str) -> str:
-    return real_path(os.path.join(cwd, path))
 
 
 def _target(part: SimpleCommand) -> str:

@@ -21,7 +21,7 @@ from agent_cli.kernel.rules import PATH_TOOLS
 from agent_cli.policy.command_reads import CommandContext, CommandReads, may_be_option, repository
 from agent_cli.policy.operands import OperandPath, resolve_operand, widest_paths
 from agent_cli.policy.path_globs import comparable
-from agent_cli.policy.path_policy import Matcher, contains_protected, decide_path, secret
+from agent_cli.policy.path_policy import Matcher, contains_protected, decide_path, not_known, secret
 from agent_cli.policy.programs.archives import files_of_list, members
 from agent_cli.policy.programs.effects import REMOTE, FileRead, Touch
 from agent_cli.policy.programs.invocation import invocation
@@ -48,15 +48,6 @@ _READING = ("read", "tree", "maybe", "program")
 _MAX_FILES_BELOW = 10_000
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
-# Programs for which an operation on a directory applies to everything below it.
-_WHOLE = frozenset(
-    "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
-    "npx bunx uvx pnpm yarn uv poetry python python3".split()
-)
-# Scripts that do more than edit or print, in which a file may be read: `r` and `e` of sed, getline of awk.
-_NEVER = re.compile(r"(?!)")
-_AWK_READS = re.compile(r"\||@|\b(?:getline|system|ARG[VC]|SYMTAB|PROCINFO)\b")
-_READING_SCRIPTS = {"sed": re.compile(r"[rRe]|-f"), **dict.fromkeys(("awk", "gawk", "mawk"), _AWK_READS)}
 
 
 class EffectFinding(Value):
@@ -141,12 +132,11 @@ class EffectVerdicts:
         word = touch.word
         if touch.kind == "run":
             text = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
-            if self._unread and _READING_SCRIPTS.get(part.program, _NEVER).search(word.text):
+            if self._unread and touch.opens:
                 why = (
                     f"may read any file, which cannot be compared with {self._unread}: {part.program} with {word.text}"
                 )
-                verdict = Verdict(part.text, Level.ASK, why, self._unread, "rule", final=True)
-                yield EffectFinding(verdict, word.text)
+                yield EffectFinding(not_known(part.text, why, self._unread), word.text)
                 return
             yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {text}"), word.text)
         elif touch.kind == "names":
@@ -210,7 +200,7 @@ class EffectVerdicts:
             return
         at = path
         real = real_path(place.entry)
-        if part.program == "mv" and real != place.entry and not self._context.workspace.inside(Path(real)):
+        if invocation(part).renames_links and real != place.entry and not self._context.workspace.inside(Path(real)):
             yield Verdict(text, Level.ASK, f"moves a link that leads outside the workspace, to {real}")
         serious: Iterator[Verdict] = iter(())
         if kind == "remove":
@@ -226,7 +216,7 @@ class EffectVerdicts:
         reason = f"{verdict.reason}: {at}"
         if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
             yield verdict.replace(text=text, reason=reason)
-        elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
+        elif self._kept and (kind == "remove" or invocation(part).takes_whole) and (below := self._below(at)):
             held_by = decide_path(self._matcher, self._context.workspace, Effect("write", below))
             yield held_by.replace(text=text, reason=f"{held_by.reason}: {below}")
 
@@ -369,9 +359,8 @@ class EffectVerdicts:
             names = None if unknown else files_of_list(os.path.join(cwd, word.text))
             if names is None:
                 why = f"reads files whose names are not known: {word.text}"
-                yield EffectFinding(
-                    Verdict(part.text, Level.ASK, why, self._unread, final=bool(self._unread)), word.text
-                )
+                asked = Verdict(part.text, Level.ASK, why, self._unread, final=bool(self._unread))
+                yield EffectFinding(asked, word.text)
             for name in names or ():
                 at = resolve_operand(os.path.join(cwd, touch.where.text), name, follows=True)
                 yield from (EffectFinding(v, word.text) for v in self._path(part, Touch("tree", Word(name)), at))

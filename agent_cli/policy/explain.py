@@ -26,9 +26,8 @@ from agent_cli.policy.git_reader import GitReader
 from agent_cli.policy.git_use import Use
 from agent_cli.policy.impact import describe_losses
 from agent_cli.policy.path_policy import protected, secret
-from agent_cli.policy.programs.invocation import offered_verbs, started_command
+from agent_cli.policy.programs.invocation import invocation, offered_verbs, started_command
 from agent_cli.policy.programs.table import row_of
-from agent_cli.policy.sandbox_needs import uses_network
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
@@ -132,7 +131,7 @@ def _command(context: ApprovalContext, command: str, git: GitReader) -> Iterator
     if outside := _outside(found, context):
         yield f"names paths outside the workspace: {', '.join(outside)}", True
     # No line if no program is known to use the network: any program may.
-    if names := [p.text for p in found.parts if uses_network(p)]:
+    if names := [p.text for p in found.parts if invocation(p).network]:
         programs = dict.fromkeys(os.path.basename(name.split(" ", 1)[0]) for name in names)
         yield f"network: yes, by {', '.join(dict.fromkeys(names))}", f"uses the network ({', '.join(programs)})"
     yield from _summarize_losses(describe_losses(dangers(found), git))
@@ -239,11 +238,7 @@ _PLAIN = lazy_pattern(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")
 
 
 def rules_for_command(
-    command: str,
-    cwd: str,
-    home: str,
-    verdicts: Sequence[Verdict],
-    allowed: Callable[[str, Sequence[str]], bool],
+    command: str, cwd: str, home: str, verdicts: Sequence[Verdict], allowed: Callable[[str, Sequence[str]], bool]
 ) -> Iterator[tuple[str, ...]]:
     """Yield the narrowest useful rules that would allow a command line, then the narrowest of all.
 

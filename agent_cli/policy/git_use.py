@@ -8,12 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.policy.git_inspection import (
-    RepositoryFindings,
-    describe_entry,
-    inspect_repository,
-    may_start_in_reads,
-)
+from agent_cli.policy.git_inspection import RepositoryFindings, describe_entry, inspect_repository, may_start_in_reads
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 
@@ -33,16 +28,7 @@ class NoRepositoryError(NotUsableError):
 
 def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
     """Return a git for the repository at `root` that starts nothing untrusted. Raises NotUsableError, GitError."""
-    found = usable(root, use)
-    if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
-        raise NoRepositoryError("there is no git repository")
-    program = find_git(env.get("PATH", os.defpath), str(root))
-    run = checked_git(program, found.checkout, env, locks=locks)
-    if use == "trusted":
-        return run
-    return run.with_settings(
-        _off(program, found.checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME")))
-    )
+    return _git_of(usable(root, use).checkout, env, use, locks=locks)
 
 
 def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
@@ -51,15 +37,17 @@ def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool =
     The workspace need not be trusted if its git folder has nothing that a hardened read would start or follow. (In a CI
     job it has the credentials for the server.) Raises NotUsableError or GitError.
     """
-    if use == "trusted":
-        return git_to_read(root, env, use, locks=locks)
-    if why := started(root, use):
-        raise NotUsableError(f"the workspace is not trusted, and its .git contains {_key(why)}")
     found = inspect_repository(root)
-    if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
+    if use != "trusted" and (why := started(found, use)):
+        raise NotUsableError(f"the workspace is not trusted, and its .git contains {_key(why)}")
+    return _git_of(found.checkout, env, use, locks=locks)
+
+
+def _git_of(checkout: Checkout | None, env: Mapping[str, str], use: Use, *, locks: bool) -> GitRun:
+    if checkout is None or not os.path.lexists(os.path.join(checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
-    run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env, locks=locks)
-    return run.with_settings(settings_without_filters(found.checkout, env))
+    run = checked_git(find_git(env.get("PATH", os.defpath), checkout.root), checkout, env, locks=locks)
+    return run if use == "trusted" else run.with_settings(settings_without_filters(checkout, env))
 
 
 def usable(root: Path, use: Use) -> RepositoryFindings:
@@ -89,24 +77,22 @@ def _off(program: str, checkout: Checkout, home: str, config: str) -> dict[str, 
     return without_filters(checked_git(program, checkout, {"HOME": home, "XDG_CONFIG_HOME": config}))
 
 
-def started(root: Path, use: Use) -> str:
+def started(found: RepositoryFindings, use: Use) -> str:
     """Return what a hardened read would still start or follow in the repository's files; "" for nothing."""
-    found = inspect_repository(root)
     if found.odd and use != "trusted":
         return found.odd[0]
     odd = next(((key, value) for key, value in found.entries if may_start_in_reads(key)), None)
     return "" if odd is None else describe_entry(odd)
 
 
-def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
+def submodule_programs(root: Path, checkout: Checkout | None, env: Mapping[str, str], depth: int = 0) -> str:
     """Return what a status or diff of the work tree would start in submodules; "" for nothing."""
-    found = inspect_repository(root)
-    if found.checkout is None or not _may_have_gitlinks(Path(found.checkout.folder)):
+    if checkout is None or not _may_have_gitlinks(Path(checkout.folder)):
         return ""
     if depth > 8:
         return f"submodules of submodules without end below {root}"
     try:
-        run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env)
+        run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), checkout, env)
         rows = run.run("ls-files", "-s", "-z", seconds=2.0).split(b"\0")
     except GitError as error:
         return f"submodules that cannot be listed: {error}"
@@ -117,7 +103,8 @@ def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> st
                 continue
             if Path(os.path.realpath(inner)) != inner:
                 return f"{inner}, a submodule behind a link"
-            if why := "".join(inspect_repository(inner).needs_trust[:1]) or submodule_programs(inner, env, depth + 1):
+            found = inspect_repository(inner)
+            if why := "".join(found.needs_trust[:1]) or submodule_programs(inner, found.checkout, env, depth + 1):
                 return f"{why} in the submodule {os.path.relpath(inner, root)}"
     return ""
 

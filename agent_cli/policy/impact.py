@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from agent_cli.policy.destructive import dangers
 from agent_cli.policy.git_reader import GitReader, GitUnavailableError
 from agent_cli.policy.git_use import Use
 from agent_cli.policy.lost_files import acted_on, cleaned_files, removed_files, uncommitted_changes, walk
 from agent_cli.policy.operands import MAX_MATCHES
-from agent_cli.policy.programs.danger import Danger
+from agent_cli.policy.programs.danger import Danger, DangerKind
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
@@ -37,9 +37,10 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     lines: list[str] = []
     unplaced: dict[str, None] = {}
     for danger in found:
-        for cwd in danger.part.cwds if danger.part.cwds is not None else ():
+        describe = _DESCRIBED.get(danger.kind, _pushed)
+        for cwd in danger.part.cwds or ():
             try:
-                lines += _describe_loss(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
+                lines += describe(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
             except GitUnavailableError as error:
                 lines.append(f"{_describe_target(danger)}: what git knows about it could not be read {error}")
             except (OSError, LookupError, ValueError):
@@ -53,30 +54,6 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
 
 def _describe_target(danger: Danger) -> str:
     return " ".join(danger.names) if danger.names != (">",) else "the redirection"
-
-
-def _describe_loss(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    match danger.kind:
-        case "delete" | "tree" | "attributes":
-            yield from _files(danger, cwd, git)
-        case "overwrite":
-            yield from _overwritten(danger, cwd, git)
-        case "restore" | "reset":
-            yield from _uncommitted(danger, cwd, git)
-        case "clean":
-            yield _cleaned(danger, cwd, git)
-        case "stash":
-            yield _stashes(danger, cwd, git)
-        case "branch":
-            yield from _branches(danger, cwd, git)
-        case "history":
-            yield _forgotten(danger, cwd, git)
-        case "ref":
-            yield from _refs(danger, cwd, git)
-        case "unknown":
-            yield f"{_describe_target(danger)}: it is not known what it may lose"
-        case _:
-            yield from _pushed(danger, cwd, git)
 
 
 def _unknown(words: Iterable[Word]) -> str:
@@ -164,26 +141,28 @@ def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
             yield f"takes {counted(dropped, 'commit')} from the branch"
 
 
-def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
+def _cleaned(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     """Describe the untracked files that `git clean` would delete."""
     lost = cleaned_files(danger, cwd, git)
     if not lost.files:
-        return f"{_describe_target(danger)}: there are no such files to delete"
+        yield f"{_describe_target(danger)}: there are no such files to delete"
+        return
     size = _size(lost.bytes) if lost.whole else f"at least {_size(lost.bytes)}"
-    return f"deletes {counted(len(lost.files), 'file')} that git has no copy of ({size}): {_some(lost.files, cwd)}"
+    yield f"deletes {counted(len(lost.files), 'file')} that git has no copy of ({size}): {_some(lost.files, cwd)}"
 
 
-def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
+def _stashes(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     entries = [e for e in git.ask(cwd, "stash", "list", "-z", "--format=%gd: %s").split("\0") if e.strip()]
     if "drop" in danger.names:
         wanted = danger.words[0].text if danger.words else "stash@{0}"
         wanted = f"stash@{{{wanted}}}" if wanted.isdigit() else wanted
         entries = [e for e in entries if e.startswith(f"{wanted}:")]
     if not entries:
-        return f"{_describe_target(danger)}: no such stash exists"
+        yield f"{_describe_target(danger)}: no such stash exists"
+        return
     more = f" and {len(entries) - _MAX_LISTED} more" if len(entries) > _MAX_LISTED else ""
     word = "stash entry" if len(entries) == 1 else "stash entries"
-    return f"drops {len(entries)} {word}: {'; '.join(entries[:_MAX_LISTED])}{more}"
+    yield f"drops {len(entries)} {word}: {'; '.join(entries[:_MAX_LISTED])}{more}"
 
 
 def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
@@ -197,11 +176,11 @@ def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         yield f"deletes the branch {word.text}: {had}"
 
 
-def _forgotten(danger: Danger, cwd: str, git: GitReader) -> str:
+def _forgotten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     """Describe the commits that only the reflogs still have."""
     only = int(git.ask(cwd, "rev-list", "--count", "--reflog", "--not", "--all"))
     had = f"{counted(only, 'commit')} that only the reflog has" if only else "no commit that only the reflog has"
-    return f"{_describe_target(danger)}: forgets {had}"
+    yield f"{_describe_target(danger)}: forgets {had}"
 
 
 def _refs(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
@@ -248,6 +227,18 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
             " that nothing else has" if danger.kind == "unpush" else " of it would be gone"
         )
         yield f"{verb} {target} at {remote}: {had}, as of the last fetch"
+
+
+def _not_known(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    yield f"{_describe_target(danger)}: it is not known what it may lose"
+
+
+# How the losses of each kind are described; all others are those of a push.
+_DESCRIBED: Mapping[DangerKind, Callable[[Danger, str, GitReader], Iterator[str]]] = {
+    "delete": _files, "tree": _files, "attributes": _files, "overwrite": _overwritten, "restore": _uncommitted,
+    "reset": _uncommitted, "clean": _cleaned, "stash": _stashes, "branch": _branches, "history": _forgotten,
+    "ref": _refs, "unknown": _not_known,
+}  # fmt: skip
 
 
 def _some(paths: Sequence[str], cwd: str) -> str:

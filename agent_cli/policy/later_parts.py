@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from agent_cli.kernel.decisions import Level, Verdict
-from agent_cli.kernel.events import Decider
-from agent_cli.policy.changes import NOTHING, Changed, changes_before
-from agent_cli.policy.command_reads import CommandContext
+from agent_cli.kernel.decisions import Verdict
+from agent_cli.policy.command_reads import GIT_SECONDS, MAX_LISTED_BYTES, CommandContext
 from agent_cli.policy.git_use import NotUsableError, git_to_read
-from agent_cli.policy.path_policy import Matcher, SearchFilter
-from agent_cli.policy.programs.git_reads import git_call, may_print, printed
+from agent_cli.policy.path_policy import Matcher, SearchFilter, kept_rule, not_known
+from agent_cli.policy.programs.changes import NOTHING, Changed, changes_before
 from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.shell.words import SimpleCommand, Word
 from agent_tools.process.guarded_git import GitError
 from agent_tools.text import shorten
 
 _TOUCHING = ("read", "tree", "write", "into", "remove", "attributes", "link")
-_GIT_SECONDS = 1.5
-_MAX_LISTED_BYTES = 1 << 22
 
 
 class LaterParts:
@@ -32,17 +28,13 @@ class LaterParts:
         self._matcher = matcher
         self._context = context
         self._before = changes_before(parts) if len(parts) > 1 else {}
-        rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
-        self._kept = next(rules, "")
+        self._kept = kept_rule(matcher)
 
     def verdict(self, part: SimpleCommand) -> Verdict | None:
         """Return an ASK verdict if a part may touch something else than what can be seen now; None if not."""
         changed = self._before.get(part, NOTHING)
         why = self._why(part, changed) if changed != NOTHING else ""
-        if not why:
-            return None
-        by: Decider = "rule" if self._kept else "default"
-        return Verdict(part.text, Level.ASK, f"{why} {shorten(changed.by, 60)}", self._kept, by, final=bool(self._kept))
+        return not_known(part.text, f"{why} {shorten(changed.by, 60)}", self._kept) if why else None
 
     def _why(self, part: SimpleCommand, changed: Changed) -> str:
         for word, tree in _touched(part):
@@ -50,7 +42,7 @@ class LaterParts:
                 path = os.path.normpath(os.path.join(cwd, word.text))
                 if changed.covers(path, tree=tree):
                     return f"opens {word.text}, which may be a link after"
-        if invocation(part).name != "git" or not (changed.names or changed.staged) or not _prints(part):
+        if not (changed.names or changed.staged) or invocation(part).unnamed_reads == ():
             return ""
         known = not changed.names and not self._stages_unreadable(ignored=changed.staged == "ignored")
         return "" if known else "prints files that are not known after"
@@ -63,11 +55,11 @@ class LaterParts:
             git = git_to_read(root, self._context.env, self._context.git_use)
             names = git.run(
                 "ls-files", "-z", "--cached", "--others", *new,
-                cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES,
+                cwd=str(root), seconds=GIT_SECONDS, most=MAX_LISTED_BYTES,
             )  # fmt: skip
             there = git.run(
                 "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD",
-                cwd=str(root), seconds=_GIT_SECONDS, most=_MAX_LISTED_BYTES, ok_codes=(0, 128),
+                cwd=str(root), seconds=GIT_SECONDS, most=MAX_LISTED_BYTES, ok_codes=(0, 128),
             )  # fmt: skip
         except (NotUsableError, GitError):
             return True
@@ -92,10 +84,3 @@ def _touched(part: SimpleCommand) -> Iterator[tuple[Word, bool]]:
         for reading in found.reads:
             if reading.what in ("content", "tree"):
                 yield Word(reading.path), reading.what == "tree"
-
-
-def _prints(part: SimpleCommand) -> bool:
-    """Return True if a git command may print the content of files."""
-    words = tuple(word.text for word in part.words[1:] if not word.why)
-    call = git_call(words)
-    return may_print(words) if isinstance(call, str) else any(True for _ in printed(call))

@@ -10,19 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent_cli.policy.programs.effects import FileRead
-from agent_cli.policy.programs.find import read_find
-from agent_cli.policy.programs.reads import FOUND, reads_of
+from agent_cli.policy.programs.listing import listed, passes_lines
+from agent_cli.policy.programs.reads import FOUND
 from agent_cli.policy.programs.rows.reading import PUBLIC_VARIABLES, SHOWING
-from agent_cli.policy.shell.analysis import GIVEN, analyse
+from agent_cli.policy.programs.unwrapping import GIVEN
+from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.lazy import lazy_pattern
 
-_FILTERS = frozenset(("head", "tail", "sort", "uniq", "grep", "egrep", "fgrep", "rg"))
-_CHANGES_LINES = lazy_pattern(
-    r"-[a-zA-Z]*[ocnHbr]|--(?:only-matching|count|line-number|with-filename|replace|recursive)"
-)
-# Words that print something else than names, or names that start elsewhere.
-_ODD = lazy_pattern(r"-[a-z]*[sktvfu]|--(?:stage|format|abbrev|debug|eol|full-name|stat|patch|raw|relative)\b.*|-p|-z0")
 _SUBSTITUTION = lazy_pattern(r"\"?(?:\$\((?P<new>.*)\)|`(?P<old>[^`]*)`)\"?", re.DOTALL)
 
 
@@ -88,9 +83,9 @@ def _listed_by(parts: Sequence[SimpleCommand], *, split: bool) -> tuple[FileRead
     if not parts or any(not part.words or part.unknown or part.layers or part.assigns for part in parts):
         return None
     first, *filters = parts
-    if any(not _passes_lines(part) for part in filters):
+    if any(not passes_lines(part) for part in filters):
         return None
-    found = _listed(first)
+    found = listed(first)
     return None if found is None else tuple(reading.replace(split=split) for reading in found)
 
 
@@ -119,49 +114,3 @@ def _pipeline_before(parts: Sequence[SimpleCommand], at: int) -> tuple[SimpleCom
     while begin > 0 and parts[begin].piped:
         begin -= 1
     return tuple(parts[begin:at])
-
-
-def _passes_lines(part: SimpleCommand) -> bool:
-    words = part.texts
-    if not part.piped or part.redirects or not words or words[0] not in _FILTERS:
-        return False
-    if words[0] not in ("sort", "uniq", "head", "tail") and any(_CHANGES_LINES.fullmatch(w) for w in words[1:]):
-        return False
-    return reads_of(words[0], [Word(text) for text in words[1:]]) == ()
-
-
-def _listed(part: SimpleCommand) -> tuple[FileRead, ...] | None:
-    words = part.texts
-    patterns = {w.text for w in part.words if w.pattern}
-    found = reads_of(words[0], part.words[1:])
-    if isinstance(found, str) or part.redirects:
-        return None
-    name, rest = words[0], words[1:]
-    if name == "git":
-        return _listed_by_git(rest)
-    if name == "find":
-        call = read_find(part.words[1:])
-        shows = any(term.name in ("-printf", "-ls") or term.kind == "run" for term in call.terms)
-        return None if shows else tuple(FileRead(start.text, "tree", follows=True) for start in call.starts)
-    if name in ("grep", "egrep", "fgrep", "rg"):
-        lists = name == "rg" and "--files" in rest
-        short = any(re.fullmatch(r"-[a-zA-Z]*l", word) for word in rest)
-        if not (lists or short or "--files-with-matches" in rest):
-            return None
-        return tuple(reading.replace(what="tree") for reading in found)
-    if name == "ls" and not any(w.startswith("-") for w in rest) and (not rest or patterns == set(rest)):
-        return (FileRead(".", "tree", follows=True),)
-    return None
-
-
-def _listed_by_git(rest: tuple[str, ...]) -> tuple[FileRead, ...] | None:
-    """Return the reading of files that `git ls-files`, `git grep -l` or `git diff --name-only` lists."""
-    if not rest or rest[0] not in ("ls-files", "grep", "diff") or any(_ODD.fullmatch(word) for word in rest[1:]):
-        return None
-    if rest[0] == "ls-files":
-        others = any(word in ("-o", "--others", "-i", "--ignored") for word in rest)
-        return (FileRead(".", "tree" if others else "tracked", follows=True),)
-    if rest[0] == "grep":
-        return (FileRead(".", "tracked", follows=True),) if set(rest) & {"-l", "--files-with-matches"} else None
-    # Its names start at the top of the repository, wherever it runs.
-    return (FileRead(".", "tracked", follows=True),) if "--name-only" in rest else None

@@ -11,7 +11,7 @@ from itertools import islice
 from agent_cli.policy.git_reader import Changes, GitReader
 from agent_cli.policy.operands import resolve_operand
 from agent_cli.policy.programs.danger import Danger
-from agent_cli.policy.programs.find_run import found_by
+from agent_cli.policy.programs.find import found_by
 from agent_tools.record import Value
 
 _FIND_SECONDS = 0.3
@@ -99,9 +99,15 @@ def walk(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 def _counted(paths: Iterable[str]) -> LostFiles:
     files: list[str] = []
+    seen: set[str] = set()
     folders = size = 0
     until = time.monotonic() + _WALK_SECONDS
-    for path in dict.fromkeys(paths):
+    for path in paths:
+        if time.monotonic() > until:
+            return LostFiles(tuple(files), folders, size, whole=False)
+        if path in seen:
+            continue
+        seen.add(path)
         try:
             state = os.lstat(path)
         except OSError:
@@ -111,8 +117,6 @@ def _counted(paths: Iterable[str]) -> LostFiles:
         else:
             files.append(path)
             size += state.st_size
-        if time.monotonic() > until:
-            return LostFiles(tuple(files), folders, size, whole=False)
     return LostFiles(tuple(files), folders, size)
 
 

@@ -318,6 +318,17 @@ def by_rule(text: str, level: Level, rule: Rule, *, final: bool = False) -> Verd
     return Verdict(text, level, f"{words[level]} {rule.text} ({rule.source}){why}", rule.text, "rule", final)
 
 
+def not_known(text: str, why: str, rule: str) -> Verdict:
+    """Return an ASK verdict on what cannot be compared with a rule; "" if there is none that it could break."""
+    return Verdict(text, Level.ASK, why, rule, "rule" if rule else "default", final=bool(rule))
+
+
+def kept_rule(matcher: Matcher) -> str:
+    """Return a rule that keeps files from being read; "" without one."""
+    rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
+    return next(rules, "")
+
+
 def decide_path(
     matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "", *, restricted: bool = False
 ) -> Verdict:

@@ -40,7 +40,6 @@ with lazy_imports():
         impact,  # with the shell analysis
         masked_lines,  # with the shell analysis
         masks,  # with the shell analysis
-        sandbox_needs,  # with the shell analysis
     )
     from agent_cli.policy import commands as permissions_commands
 
@@ -240,14 +239,19 @@ class Policy:
             self._confined = self._confined.replace(auto_allow=allowed is True, tries_reading=allowed == "read-only")
 
     @property
+    def _box(self) -> Confined | None:
+        """The sandbox if commands run in it now."""
+        return self._confined if self._confined is not None and self._confined.holds() else None
+
+    @property
     def runs_unasked(self) -> bool:
         """True if sandboxed commands run without approval."""
-        return self._confined is not None and self._confined.auto_allow and self._confined.holds()
+        return self._box is not None and self._box.auto_allow
 
     @property
     def tries_reading(self) -> bool:
         """True if commands that may only read run without approval in a sandbox in which they can write nothing."""
-        return self._confined is not None and self._confined.tries_reading and self._confined.holds()
+        return self._box is not None and self._box.tries_reading
 
     def readable(self, path: Path | str) -> bool:
         """Return True if a search of a readable directory may show this file of it."""
@@ -300,7 +304,7 @@ class Policy:
             with_mode(v, self._acting_mode, "run", self._workspace, reads=evaluator.reads_only)
             for v in evaluator.verdicts()
         ]
-        confined = self._confined if self._confined is not None and self._confined.holds() else None
+        confined = self._box
         outside = evaluator.outside_reason(confined) if confined is not None else ""
         if confined is not None and outside and not self._asks and evaluator.taken_along(confined):
             outside = ""  # nobody was asked about the other parts, so all of them stay inside
@@ -316,9 +320,7 @@ class Policy:
                 stopped=lambda: self._note_stopped(command),
                 masked=masked,
             )
-        conditions = RunConditions(
-            evaluator.hardening, vouched and sandbox_needs.any_uses_network(evaluator.analysis), vouched, outside
-        )
+        conditions = RunConditions(evaluator.hardening, vouched and evaluator.uses_network, vouched, outside)
         if evaluator.masks is None or evaluator.reads_only or outside:
             return conditions
         # Only a user can have answered such a question.
@@ -333,8 +335,8 @@ class Policy:
 
         verdicts: on its parts, under the mode.
         """
-        confined = self._confined
-        if evaluator.reads_only or confined is None or not confined.holds():
+        confined = self._box
+        if evaluator.reads_only or confined is None:
             return False
         if self.mode == "plan":
             return True
@@ -363,9 +365,7 @@ class Policy:
 
     def only_reads(self, command: str) -> bool:
         """Return True if a command is known to change nothing, independent of rules."""
-        evaluator = self._evaluate(Matcher((), self._start, Path(self._home or "/")), command)
-        evaluator.verdicts()
-        return evaluator.reads_only
+        return self._evaluated(command).reads_only
 
     def is_pure_read(self, command: str) -> bool:
         """Return True if a command is known to change nothing, the directory of the next command included."""
@@ -503,10 +503,9 @@ class Policy:
     def _apply_mode(self, verdict: Verdict, evaluator: CommandEvaluator) -> Verdict:
         kind = "write" if verdict in evaluator.written else "run"
         found = with_mode(verdict, self._acting_mode, kind, self._workspace, reads=evaluator.reads_only)
-        confined = self._confined
-        if found.level is not Level.ASK or found.final or confined is None or not confined.auto_allow:
+        if found.level is not Level.ASK or found.final or (confined := self._box) is None or not confined.auto_allow:
             return found
-        if confined.holds() and evaluator.sandbox_safe(confined):
+        if evaluator.sandbox_safe(confined):
             return found.replace(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
 
@@ -517,35 +516,23 @@ class Policy:
 
     def _taken_along(self, evaluator: CommandEvaluator) -> str:
         """Return a part that would leave the sandbox only because of another; "" if there is none."""
-        confined = self._confined
-        return evaluator.taken_along(confined) if confined is not None and confined.holds() else ""
+        return evaluator.taken_along(self._box) if self._box is not None else ""
 
     def _leaves_sandbox(self, evaluator: CommandEvaluator) -> str:
         """Return why a command needing approval runs outside the sandbox; "" if it does not."""
-        confined = self._confined
-        if confined is None or not self.answered or not confined.holds():
-            return ""
-        return evaluator.outside_reason(confined)
+        return evaluator.outside_reason(self._box) if self.answered and self._box is not None else ""
 
     def _kept_from_sandbox(self, evaluator: CommandEvaluator) -> str:
         """Return why a command needs approval although sandboxed commands run without it; "" if it does not."""
-        confined = self._confined
-        if confined is None or not self.answered or not confined.auto_allow or not confined.holds():
-            return ""
-        return evaluator.not_left_to_sandbox(confined)
+        asks = self.answered and self._box is not None and self._box.auto_allow
+        return evaluator.not_left_to_sandbox(self._box) if asks and self._box is not None else ""
 
     def _evaluate(self, matcher: Matcher, command: str) -> CommandEvaluator:
         # Lazy: the shell analysis is loaded with the first command.
         context = command_reads.CommandContext(
-            self._workspace,
-            self._home,
-            self._acting_mode,
-            self._path,
-            self._carried(),
-            self._git_use,
-            self._variables,
-            self._env,
-        )
+            self._workspace, self._home, self._acting_mode, self._path, self._carried(), self._git_use,
+            self._variables, self._env,
+        )  # fmt: skip
         return permissions_commands.CommandEvaluator(matcher, command, context, self._line_masks(matcher))
 
     def _line_masks(self, matcher: Matcher) -> masked_lines.LineMasks | None:

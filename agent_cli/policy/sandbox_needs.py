@@ -26,11 +26,6 @@ _ELSEWHERE = ("/dev/", "/proc/", "/tmp/", "/var/tmp/")
 _RAISING = frozenset(("sudo", "doas", "su", "pkexec", "runuser"))
 
 
-def uses_network(part: SimpleCommand) -> bool:
-    """Return True if a command uses the network, certainly or possibly: `curl`, `npm install`, `cargo build`."""
-    return invocation(part).network != ""
-
-
 def needs_network(part: SimpleCommand) -> bool:
     """Return True if a command cannot work without the network: `curl`, `git push`, `npm install`."""
     return bool(part.words) and invocation(part).network == "yes"
@@ -42,11 +37,6 @@ def hosts_allowed(part: SimpleCommand, domains: Collection[str]) -> bool:
     if not hosts or all(host in _LOOPBACK for host in hosts):
         return bool(hosts)
     return bool(domains) and all(host in _LOOPBACK or host_matches(host, domains) for host in hosts)
-
-
-def any_uses_network(analysis: Analysis) -> bool:
-    """Return True if any command of a line uses the network."""
-    return any(uses_network(part) for part in analysis.parts)
 
 
 def outside_reason(analysis: Analysis, confined: Confined, workspace: Workspace, path: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.rules import read_rule, split_rules
 from agent_cli.policy.destructive import dangers
+from agent_cli.policy.git_reader import GitReader
+from agent_cli.policy.lost_files import removed_files
 from agent_cli.policy.policy import Mode, Policy
 from agent_cli.policy.shell.analysis import analyse
 from agent_tools.base import Effect
@@ -62,6 +66,7 @@ def asked(root: Path, command: str, **more: object) -> str:
         ("git reset HEAD a.py", []),
         ("git clean -fdx", ["clean"]),
         ("git clean -nfd", []),
+        ("git clean", ["clean"]),
         ("git checkout .", ["restore"]),
         ("git checkout -- a.py", ["restore"]),
         ("git checkout -f main", ["restore"]),
@@ -300,3 +305,15 @@ def test_large_folders_and_no_repository_do_not_hold_it_up(tmp_path: Path) -> No
     # On a busy machine the time may be over before all of a large folder was seen.
     assert "not in a git repository" in asked(tmp_path, "rm many/1/1")
     assert asked(tmp_path, "rm -r ''; git -C '' clean -f; git branch -D -- -x; rm -- '\\'")
+
+
+def test_a_folder_without_an_end_is_counted_for_a_limited_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep").mkdir()
+
+    def endless(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+        yield from ((path, [], [str(n)]) for n in itertools.count())
+
+    monkeypatch.setattr("agent_cli.policy.lost_files.walk", endless)
+    [danger] = dangers(analyse("rm -rf deep", str(tmp_path)))
+    lost = removed_files(danger, str(tmp_path), GitReader(str(tmp_path), {}, "trusted"))
+    assert not lost.whole and lost.folders == 1

@@ -77,6 +77,7 @@ def test_network_and_folder(root: Path) -> None:
     lines = facts_of(root, "cd src && curl https://example.org -o x && npm install")
     assert "network: yes, by curl https://example.org -o x, npm install" in lines
     assert f"runs in {root / 'src'} after its cd" in lines
+    assert "network: yes, by git -C src push" in facts_of(root, "git -C src push")
     assert facts_of(root, "make") == facts_of(root, "touch x") == [], "facts that say nothing are left out"
     assert facts_of(root, "https://example.org/x", kind="fetch", tool="WebFetch") == ["network: yes, host example.org"]
 

@@ -115,7 +115,7 @@ def test_what_cannot_be_computed_is_asked_about(root: Path, monkeypatch: pytest.
     for use, command in (("unknown", "git diff"), ("plain", "cd ../home && git diff"), ("plain", "git diff nowhere")):
         found = decide(root, command, use=use, **denied)  # type: ignore[arg-type]
         assert found.level is Level.ASK, (use, command, found)
-    monkeypatch.setattr("agent_cli.policy.command_reads._GIT_SECONDS", 0.0)
+    monkeypatch.setattr("agent_cli.policy.command_reads.GIT_SECONDS", 0.0)
     monkeypatch.setattr("agent_cli.policy.programs.git_reads._MAX_OUTPUT_BYTES", 1)
     assert "unknown files" in decide(root, "git log -p").reason
 

@@ -73,7 +73,7 @@ def lines_of(name: str, row: Row) -> Iterator[str]:
     if row.hides:
         words += ["wipe", "wipe x", "a wipe x", "-x wipe", "-c 'wipe x'", "--exec=wipe"]
     words += list(_wrapped(row)) if row.wraps is not None else []
-    words += [form for verb in row.starts_after for form in _behind(verb)]
+    words += [form for verb in row.starts_after.split() for form in _behind(verb)]
     for form in words:
         yield f"{name} {form}"
         yield f"{name} {form} a"

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent_cli.kernel.results import Check
-from agent_cli.policy.shell.analysis import Script, plain_parts, unwrap_part
+from agent_cli.policy.programs.unwrapping import Script, unwrap_part
+from agent_cli.policy.shell.analysis import plain_parts
 from agent_cli.policy.shell.parser import ShellParseError, nodes, parse_tree
 from agent_cli.policy.shell.words import Node, SimpleCommand, Word, node_source, read_word
 from agent_tools.lazy import lazy_pattern

@@ -73,6 +73,7 @@ class Touch(Value):
     selective: of "remove", only some of what is below a directory.
     replaces: of "write", what the file held before is lost.
     starts: of "run", another program may be started, which a deny rule could name.
+    opens: of "run", any file may be read.
     """
 
     kind: TouchKind
@@ -82,6 +83,7 @@ class Touch(Value):
     selective: bool = False
     replaces: bool = False
     starts: bool = False
+    opens: bool = False
 
 
 def of_interpreter(words: Sequence[Word], operands: Sequence[Word], *, shell: bool = False) -> Iterator[Touch]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from agent_cli.policy.operands import resolve_word
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
+from agent_tools.process.child import run_child
 from agent_tools.record import Value
 
 Follows = Literal["", "named", "below"]
@@ -33,6 +36,8 @@ PLAIN_GLOB = lazy_pattern(r"[\w.*?-]+")
 _EVERY_NAME = lazy_pattern(r"(?:\*|\./\*|.*/\*)")
 # The last one given is in force.
 _FOLLOWING: Mapping[str, Follows] = {"-H": "named", "-L": "below", "-P": ""}
+_MAX_BYTES = 4 << 20
+_SYSTEM_PATH = "/usr/bin:/bin"
 
 
 class FindTerm(Value):
@@ -143,3 +148,30 @@ def _terms(words: Sequence[Word], at: int) -> Iterable[FindTerm]:
 def _ends_run(words: Sequence[Word], at: int) -> bool:
     """Return True if a word ends the command of -exec: a semicolon, or a plus after {}."""
     return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
+
+
+def found_by(call: FindCall, action: FindTerm, cwd: str, seconds: float) -> list[str] | None:
+    """Return the paths that reach an action of `find`, relative to `cwd` as `find` prints them.
+
+    None if that cannot be found out: an unknown word or test, no system `find`, too many files, or no time left. Only
+    tests run; they read names and attributes of files.
+    """
+    selecting = call.selecting(action)
+    program = shutil.which("find", path=_SYSTEM_PATH)
+    if selecting is None or program is None or seconds <= 0 or any(w.why for w in (*call.starts, *selecting)):
+        return None
+    options = [option for option, follows in _FOLLOWING.items() if follows == call.follows]
+    starts = [path.text for word in call.starts for path in resolve_word(word, cwd)]
+    words = [program, *options, *starts, *_expanded(selecting, cwd)]
+    try:
+        found = run_child(words, seconds=seconds, most=_MAX_BYTES, cwd=cwd, env={"LC_ALL": "C"})
+    except (OSError, ValueError, TimeoutError, OverflowError):
+        return None
+    return [name.decode("utf-8", "surrogateescape") for name in found.out.split(b"\0") if name]
+
+
+def _expanded(words: Sequence[Word], cwd: str) -> list[str]:
+    """Return words as the shell passes them: an unquoted glob is replaced by the files that match it."""
+    return [
+        text for word in words for text in ([p.text for p in resolve_word(word, cwd)] if word.pattern else [word.text])
+    ]

@@ -14,8 +14,9 @@ from typing import Literal
 from agent_cli.policy.git_inspection import is_harmless_entry
 from agent_cli.policy.programs.effects import REMOTE, Touch
 from agent_cli.policy.programs.row import CONFIG, KEYS, Row
-from agent_cli.policy.shell.words import Word
+from agent_cli.policy.shell.words import SimpleCommand, Word
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_pattern
 from agent_tools.record import Value
 
@@ -39,7 +40,7 @@ GIT_RUNNERS = frozenset(
     "p4 imap-send cvsimport cvsexportcommit archimport for-each-repo submodule--helper maintenance".split()
 )
 # A subcommand that is not among these may be an alias, which cannot replace one of them.
-_COMMANDS = frozenset(
+COMMANDS = frozenset(
     "add am annotate apply archimport archive backfill bisect blame branch bugreport bundle cat-file check-attr "
     "check-ignore check-mailmap check-ref-format checkout checkout--worker checkout-index cherry cherry-pick citool "
     "clean clone column commit commit-graph commit-tree config count-objects credential credential-cache "
@@ -83,7 +84,7 @@ _VALUED = frozenset(
     "--list-cmds".split()
 )
 # Programs that git may be told to use as a pager or editor without a question.
-_USUAL_PROGRAM = lazy_pattern(
+USUAL_PROGRAM = lazy_pattern(
     r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d"
 )
 _RUNNING = frozenset(
@@ -140,12 +141,30 @@ def split_git(words: Sequence[Word]) -> GitWords:
     return GitWords(tuple(words[: len(words) - len(queue)]), tuple(before), subcommand, tuple(queue), folder, known)
 
 
+def whole_git(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `git push` for git-push, which is in git's own folder; any other command unchanged."""
+    return ("git", words[0][4:], *words[1:]) if words[0].startswith("git-") else words
+
+
 def without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a git command without the options before its subcommand."""
-    at = 1
+    """Return a git command without the options before its subcommand; any other command unchanged."""
+    at = 1 if words[0] == "git" else len(words)
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _VALUED else 1
     return (words[0], *words[at:])
+
+
+def in_named_folder(part: SimpleCommand) -> SimpleCommand:
+    """Return `git -C folder ...` as git in that folder; any other command unchanged, and if a link is on the way."""
+    words, cwds = part.words, part.cwds
+    while len(words) > 2 and words[1].text == "-C" and not (words[2].why or words[2].pattern):
+        moved = [os.path.join(cwd, words[2].text) for cwd in cwds or ("/",)]
+        if (cwds is None and not words[2].text.startswith("/")) or any(
+            real_path(m) != os.path.normpath(m) for m in moved
+        ):
+            return part
+        words, cwds = (words[0], *words[3:]), tuple(dict.fromkeys(os.path.normpath(m) for m in moved))
+    return part if words is part.words else part.replace(words=words, cwds=cwds)
 
 
 def git_effects(found: GitWords) -> Iterator[Touch]:
@@ -306,7 +325,7 @@ def git_starts_unseen(found: GitWords) -> Iterator[tuple[str, str]]:
         if name == "-c" and given.text and not (sets_harmless(given) or _usual_pager(given.text)):
             yield f"git -c {given.text}, which may run other commands,", given.text
     sub = found.subcommand
-    if sub and sub not in _COMMANDS:
+    if sub and sub not in COMMANDS:
         yield f"git {sub}, which may be an alias,", sub
     elif sub in _RUNNING:
         yield f"git {sub}, which runs other commands,", sub
@@ -332,7 +351,7 @@ def runs_command(texts: Sequence[str]) -> bool:
 def _usual_pager(entry: str) -> bool:
     """Return True if an entry of git's configuration names a usual pager or editor."""
     key, _, value = entry.casefold().partition("=")
-    return key in ("core.pager", "core.editor", "sequence.editor") and bool(_USUAL_PROGRAM.fullmatch(value))
+    return key in ("core.pager", "core.editor", "sequence.editor") and bool(USUAL_PROGRAM.fullmatch(value))
 
 
 _READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))

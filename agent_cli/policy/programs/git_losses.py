@@ -10,24 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from agent_cli.policy.programs.danger import Against, Danger, DangerKind
-from agent_cli.policy.programs.git import GIT_RUNNERS, GitWords
+from agent_cli.policy.programs.git import COMMANDS, GIT_RUNNERS, GitWords
 from agent_cli.policy.shell.words import SimpleCommand, Word
 
-# Subcommands that lose nothing, whatever their options are, but for those below.
-_LOSES_NOTHING = frozenset(
-    "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap "
-    "check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree "
-    "config count-objects credential describe diagnose diff diff-files diff-index diff-pairs diff-tree difftool "
-    "fast-export fetch fetch-pack fmt-merge-msg for-each-ref format-patch fsck gc get-tar-commit-id grep hash-object "
-    "help history hook index-pack init init-db interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo "
-    "mailsplit "
-    "merge merge-base merge-file merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes pack-objects "
-    "pack-refs patch-id pull push range-diff read-tree rebase reflog remote repack replace request-pull rerere reset "
-    "restore rev-list rev-parse revert rm send-email shortlog show show-branch show-index show-ref sparse-checkout "
-    "stage "
-    "stash status stripspace submodule subtree switch symbolic-ref tag unpack-file unpack-objects update-index "
-    "update-server-info var verify-commit verify-pack verify-tag version whatchanged worktree write-tree maintenance "
-    "update-ref prune prune-packed".split()
+# Subcommands of which it is not known that they lose nothing.
+_MAY_LOSE = frozenset(
+    "backfill checkout--worker credential-cache credential-store filter-branch fsck-objects fsmonitor--daemon "
+    "http-fetch http-push last-modified merge-octopus merge-one-file merge-ours merge-recursive merge-resolve "
+    "merge-subtree pack-redundant quiltimport refs replay repo scalar send-pack upload-archive".split()
 )
 # Words of a subcommand with which it forgets commits, refs or stored work.
 _FORGETS: dict[str, tuple[str, ...]] = {
@@ -149,7 +139,7 @@ def _forgotten(danger: Callable[..., Danger], name: str, rest: tuple[Word, ...])
     """Yield commands that forget commits which only a reflog or one name still has, and all that are not known."""
     texts = [w.text for w in rest]
     verb = next((word for word in _FORGETS.get(name, ()) if word in texts), "")
-    if name == "filter-branch" or not (name in _LOSES_NOTHING or name in GIT_RUNNERS or name.startswith("-")):
+    if name in _MAY_LOSE or not (name in COMMANDS or name in GIT_RUNNERS or name.startswith("-")):
         yield danger("unknown")
     elif verb:
         kind: DangerKind = "history" if name == "reflog" else "unknown"

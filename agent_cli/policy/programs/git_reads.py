@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from agent_cli.policy.programs.arguments import Arguments
-from agent_cli.policy.programs.git import only_gets
+from agent_cli.policy.programs.git import GitWords, only_gets
 from agent_cli.policy.programs.parsing import parse_words
 from agent_cli.policy.programs.row import Row, reading_row
 from agent_cli.policy.shell.words import Word
@@ -166,6 +167,7 @@ class GitCall(Value):
         return f"{name}={value}" if value or valued else name
 
 
+@lru_cache(maxsize=256)
 def git_call(words: tuple[str, ...]) -> GitCall | str:
     """Parse a git command if its subcommand and options are known, otherwise return why not."""
     queue = list(words)
@@ -273,15 +275,11 @@ _PATCH_LONG = (
     "--color-words --function-context --remerge-diff --diff-merges --submodule --verbose --textconv --ext-diff"
 ).split()
 _NAMES_ONLY = _SUMMARY | frozenset("-l -L --files-with-matches --files-without-match --batch-check".split())
-_GLOBAL_VALUED = frozenset("-C -c --git-dir --work-tree --namespace --config-env --attr-source --exec-path".split())
 
 
-def may_print(words: Sequence[str]) -> bool:
+def may_print(found: GitWords) -> bool:
     """Return True if a git command that `git_call` does not know may print files that it does not name."""
-    queue = list(words)
-    while queue and queue[0].startswith("-"):
-        del queue[: 2 if queue[0] in _GLOBAL_VALUED else 1]
-    name, options = "".join(queue[:1]), [w.partition("=")[0] for w in queue[1:] if w.startswith("-")]
+    name, options = found.subcommand, [w.partition("=")[0] for w in found.texts if w.startswith("-")]
     patches = any(
         re.match(r"-[A-Za-z]*[puUcmLWv]", o) or (len(o) > 3 and any(p.startswith(o) for p in _PATCH_LONG))
         for o in options
@@ -290,7 +288,7 @@ def may_print(words: Sequence[str]) -> bool:
         return any(o.startswith("--show") for o in options)
     if name == "commit":
         return any(o.startswith("--dr") for o in options) and any(re.match(r"-\w*v|--verb", o) for o in options)
-    if name in _PRINTS_PATCHES or queue[:2] in (["stash", "show"], ["stash", "list"]):
+    if name in _PRINTS_PATCHES or (name == "stash" and found.texts[:1] in (["show"], ["list"])):
         return patches
     return name in _PRINTS and (patches or not _NAMES_ONLY & set(options))
 

@@ -16,9 +16,11 @@ from typing import Literal
 from agent_cli.policy.programs.arguments import Arguments, GivenOption
 from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.find import FindCall
-from agent_cli.policy.programs.git import GitWords, git_outside_reason, git_starts_unseen
+from agent_cli.policy.programs.forms import forms_of
+from agent_cli.policy.programs.git import GitWords, git_outside_reason, git_starts_unseen, in_named_folder
+from agent_cli.policy.programs.git_reads import GitNames, Objects, git_call, may_print, printed
 from agent_cli.policy.programs.parsing import parse_words
-from agent_cli.policy.programs.reads import Reads, reads_of
+from agent_cli.policy.programs.reads import BUILTINS, Reads, reads_of
 from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.table import find_row, program_name, row_of
 from agent_cli.policy.shell.words import SimpleCommand, Word
@@ -56,12 +58,12 @@ class Invocation:
             self.words = started_command(part.words)
             self.runner = part.words[: len(part.words) - len(self.words)]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The usual name of the program; "" if it is not known."""
         return program_name(self.words[0].text) if self.words else ""
 
-    @property
+    @cached_property
     def row(self) -> Row | None:
         """The row of the program; None if nothing is known of it."""
         return find_row(self.words[0].text) if self.words else None
@@ -76,17 +78,17 @@ class Invocation:
         """Its words in a form of their own; None if they have the usual one."""
         return self.row.syntax(self.words[1:]) if self.row is not None and self.row.syntax is not None else None
 
-    @property
+    @cached_property
     def git(self) -> GitWords | None:
         """The words of git; None for any other program."""
         return self._own if isinstance(self._own, GitWords) else None
 
-    @property
+    @cached_property
     def find(self) -> FindCall | None:
         """What `find` selects and does; None for any other program."""
         return self._own if isinstance(self._own, FindCall) else None
 
-    @property
+    @cached_property
     def is_usual(self) -> bool:
         """True if the program is called by its usual name, and not by another program or its path."""
         return self.part.program == self.name
@@ -148,6 +150,50 @@ class Invocation:
         return reads_of(self.part.program, [word for word in self.part.words[1:] if not word.why])
 
     @property
+    def why_not_reading(self) -> str:
+        """Why it does more than read, with the name of its program; "" if it only reads."""
+        why = self.reads if isinstance(self.reads, str) else ""
+        alone = not why or self.part.program in BUILTINS or self.usual_git is not None
+        return why if alone else f"{self.part.program} ({why})"
+
+    @cached_property
+    def unnamed_reads(self) -> tuple[GitNames | Objects, ...] | None:
+        """The questions for the files that it prints although it does not name them; None if it may print any."""
+        if self.git is None:
+            return ()
+        call = git_call(tuple(word.text for word in self.words[1:] if not word.why))
+        if isinstance(call, str):
+            return None if may_print(self.git) else ()
+        return tuple(printed(call))
+
+    @cached_property
+    def placed(self) -> Invocation:
+        """The same command, with the folder that its options name as its directory; itself if a link is on the way."""
+        part = self.part if self.usual_git is None else in_named_folder(self.part)
+        return self if part is self.part else invocation(part)
+
+    @property
+    def runs_git(self) -> bool:
+        """True if it is, or runs, git in the repository."""
+        return self.is_usual and self.row is not None and self.row.repository
+
+    @property
+    def takes_whole(self) -> bool:
+        """True if what it changes may be a directory with everything below it."""
+        rows = (self.row, find_row(self.runner[0].text) if self.runner else None)
+        return any(row is not None and row.whole for row in rows)
+
+    @property
+    def renames_links(self) -> bool:
+        """True if a link that it is given gets another name, and keeps its target."""
+        return self.row is not None and self.row.renames and self.row.operands == "move"
+
+    @cached_property
+    def forms(self) -> tuple[tuple[str, ...], ...]:
+        """The forms in which a deny or ask rule may name it."""
+        return tuple(forms_of(self.part))
+
+    @property
     def only_reads(self) -> bool:
         """True if it only reads, judging by its words."""
         return not isinstance(self.reads, str)
@@ -156,8 +202,10 @@ class Invocation:
     def network(self) -> Literal["", "maybe", "yes"]:
         """Whether it uses the network: "yes" if it cannot work without one, "maybe" if its downloads may be cached."""
         part = self.part
+        if any(r.kind == "network" for r in part.redirects):
+            return "yes"
         if not part.words:
-            return "yes" if any(r.kind == "network" for r in part.redirects) else ""
+            return ""
         name = os.path.basename(part.words[0].text)
         if name in ("npx", "pnpx", "bunx") and _is_local(part):
             return ""
@@ -165,13 +213,11 @@ class Invocation:
         if name in ("python", "python3") and part.texts[1:3] == ("-m", "pip"):
             return "yes"
         verbs = self._verbs
-        if any(r.kind == "network" for r in part.redirects):
-            return "yes"
         if self._stays(row):
             return ""
         # Without a subcommand yarn installs.
-        installs = bool((verbs | _options(part)) & set(row.network)) or (name == "yarn" and not verbs)
-        return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds) else ""
+        installs = bool((verbs | _options(part)) & set(row.network.split())) or (name == "yarn" and not verbs)
+        return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds.split()) else ""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -183,7 +229,7 @@ class Invocation:
             found = [m[1].lower() for word in self.part.texts[1:] if (m := _URL.match(word))]
             plain = [w for w in self.part.texts[1:] if not w.startswith("-")]
             return tuple(found) if found and len(found) == len(plain) else ()
-        return tuple(row_of(name).hosts)
+        return tuple(row_of(name).hosts.split())
 
     def outside_reason(self, root: Path) -> str:
         """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not.
@@ -211,7 +257,7 @@ class Invocation:
 
     def _stays(self, row: Row) -> bool:
         """Return True for a subcommand, or an option in its place, that needs neither a network nor a place outside."""
-        return bool((self._verbs | set(self.part.texts[1:2])) & set(row.local))
+        return bool((self._verbs | set(self.part.texts[1:2])) & set(row.local.split()))
 
     def starts_unseen(self) -> Iterator[tuple[str, str]]:
         """Yield descriptions of what may start another program, each with the word that an allow rule would name."""
@@ -224,7 +270,7 @@ class Invocation:
                 yield f"{name} with {touch.word.text}, which may run other commands,", touch.word.text
 
 
-def found_by(part: SimpleCommand) -> SimpleCommand | None:
+def finder_of(part: SimpleCommand) -> SimpleCommand | None:
     """Return the command that runs a part for what it finds, as `find -exec` does; None if none does."""
     layer = part.layers[-1] if part.layers else None
     outer = part.replace(words=layer.words, layers=part.layers[:-1], why="") if layer is not None else part
@@ -234,7 +280,7 @@ def found_by(part: SimpleCommand) -> SimpleCommand | None:
 def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
     runner = os.path.basename(words[0].text)
-    verbs = row_of(runner).starts_after
+    verbs = row_of(runner).starts_after.split()
     if not verbs:
         return words
     first = words[1].text if len(words) > 1 else ""
@@ -253,7 +299,8 @@ def started_command(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def offered_verbs(program: str) -> list[tuple[str, ...]]:
     """Return the subcommands of a program for which a rule with any arguments is offered; () for the program itself."""
-    return [() if verb == "*" else tuple(verb.split()) for verb in row_of(program).offers]
+    offers = row_of(program).offers
+    return [() if verb.strip() == "*" else tuple(verb.split()) for verb in offers.split(",")] if offers else []
 
 
 def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
@@ -273,7 +320,7 @@ def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
 
 def _operand_effects(row: Row, found: Arguments) -> Iterator[Touch]:
     """Yield the effects of operands whose meaning the row says."""
-    deep = "*" in row.tree or found.has(*row.tree)
+    deep = "*" in row.tree or found.has(*row.tree.split())
     read: Literal["tree", "read"] = "tree" if deep else "read"
     operands = found.operands
     match row.operands:

@@ -10,7 +10,7 @@ from agent_cli.policy.programs.danger import Danger
 from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.find import FindCall, FindTerm
 from agent_cli.policy.programs.git_losses import git_dangers
-from agent_cli.policy.programs.invocation import Invocation, found_by, invocation
+from agent_cli.policy.programs.invocation import Invocation, finder_of, invocation
 from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.words import SimpleCommand, Word
 
@@ -92,7 +92,7 @@ def _found_lost(found: Invocation, call: FindCall) -> Iterator[Danger]:
 
 def _selected_by(part: SimpleCommand) -> tuple[FindCall, FindTerm] | None:
     """Return the `find` that runs a part for what it finds, and the action that does so; None if none does."""
-    outer = found_by(part)
+    outer = finder_of(part)
     call = invocation(outer).find if outer is not None and part.cwds is not None else None
     inner = part.layers[-1].inner if part.layers else 0
     terms = call.terms if call is not None else ()

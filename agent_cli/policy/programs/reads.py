@@ -21,20 +21,14 @@ from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.rows.network import PLAIN_OPERAND
 from agent_cli.policy.programs.rows.reading import GIVE_PATTERN, SHOWING
 from agent_cli.policy.programs.table import ROWS
-from agent_cli.policy.shell.words import Word, sets_variable
-from agent_tools.lazy import lazy_pattern
+from agent_cli.policy.shell.words import STRICTER, TESTS_OF_FILES, Word, sets_variable
 
 Reads = tuple[FileRead, ...] | str
 _ABOUT = (("--help",), ("--version",))
 _MORE_WORDS = "a pattern, which may become more words"
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
-_STRICTER = lazy_pattern(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
-_TESTS = frozenset(
-    "! -a -o -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
-    "-eq -ne -lt -le -gt -ge".split()
-)
-_TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
+_TESTS = TESTS_OF_FILES | set("! -a -o -z -n -t = == != < > -nt -ot -ef -eq -ne -lt -le -gt -ge".split())
 # Stands for the files that are found.
 FOUND = "./found"
 
@@ -81,7 +75,7 @@ def _parse_reads(name: str, words: tuple[Word, ...]) -> Reads:
     if row.syntax is split_git:
         found = git_reads.git_reads(rest, {word.text for word in words if word.pattern})
         return found if isinstance(found, str) else tuple(FileRead(path) for path in found)
-    if len(rest) == 1 and (rest[0] in row.versions or (row.reads_only and rest in _ABOUT)):
+    if len(rest) == 1 and (rest[0] in row.versions.split() or (row.reads_only and rest in _ABOUT)):
         return ()
     if row.verbs:
         return _MORE_WORDS if patterns else _asked(name, row, words) or ()
@@ -107,7 +101,7 @@ def _of_builtin(name: str, words: tuple[Word, ...], rest: tuple[str, ...]) -> Re
         case "command":
             return () if rest[:1] in (("-v",), ("-V",)) else "command with options"
         case "set":
-            return () if rest and all(_STRICTER.fullmatch(w) for w in rest) else "set"
+            return () if rest and all(STRICTER.fullmatch(w) for w in rest) else "set"
     return () if re.fullmatch(r"\d*", "".join(rest)) and len(rest) < 2 else name
 
 
@@ -115,7 +109,7 @@ def _parse_test(rest: tuple[str, ...]) -> Reads:
     for word in rest:
         if word.startswith("-") and word not in _TESTS and not re.fullmatch(r"-\d*", word):
             return f"the test {word}"
-    return tuple(FileRead(path, "names") for operator, path in pairwise(rest) if operator in _TESTED)
+    return tuple(FileRead(path, "names") for operator, path in pairwise(rest) if operator in TESTS_OF_FILES)
 
 
 def _asked(name: str, row: Row, words: tuple[Word, ...]) -> str:
@@ -149,7 +143,7 @@ def _of_row(name: str, row: Row, words: tuple[Word, ...]) -> Reads:
     if row.shows == "pattern" and not found.has(*GIVE_PATTERN):
         paths = paths[1:]
     given = [FileRead(option.value.text) for option in found.options if option.role == "read"]
-    asked = found.has(*row.tree)
+    asked = found.has(*row.tree.split())
     if not paths and (asked or row.here):
         paths = ["."]
     hidden = _hidden(found) if name == "rg" else "all"

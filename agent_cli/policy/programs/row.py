@@ -103,57 +103,14 @@ class Row:
         self.partly = partly
         self.unlisted: Role = others or ("run" if flags and not self.shows and wraps is None else "maybe")
         self.prepare, self.syntax, self.effects, self.own = prepare, syntax, effects, own
-        self._texts = (tree, network, builds, hosts, versions, starts_after, offers, local)
+        self.tree, self.network, self.builds, self.hosts, self.local = tree, network, builds, hosts, local
+        self.versions, self.starts_after, self.offers = versions, starts_after, offers
         self.outside, self.outside_verbs = outside, outside_verbs or {}
         self.verbs, self.asks = verbs or {}, asks
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
         self.nested, self.repository, self.whole = nested, repository, whole
         self.subcommands, self.renames, self.empties, self.empty_only = subcommands, renames, empties, empty_only
         self.joined: tuple[str, ...] = ()
-
-    @cached_property
-    def _words(self) -> list[list[str]]:
-        return [text.split() for text in self._texts]
-
-    @property
-    def tree(self) -> list[str]:
-        """Options with which directories are read recursively."""
-        return self._words[0]
-
-    @property
-    def network(self) -> list[str]:
-        """Subcommands that need a network."""
-        return self._words[1]
-
-    @property
-    def builds(self) -> list[str]:
-        """Subcommands that may need a network."""
-        return self._words[2]
-
-    @property
-    def hosts(self) -> list[str]:
-        """Hosts that it contacts."""
-        return self._words[3]
-
-    @property
-    def versions(self) -> list[str]:
-        """Words that make it print its version."""
-        return self._words[4]
-
-    @property
-    def starts_after(self) -> list[str]:
-        """Subcommands behind which there is the name of a program."""
-        return self._words[5]
-
-    @property
-    def offers(self) -> list[str]:
-        """Subcommands for which a rule with any arguments is offered."""
-        return [verb.strip() for verb in self._texts[6].split(",") if verb.strip()]
-
-    @property
-    def local(self) -> list[str]:
-        """Subcommands that need neither a network nor a place outside."""
-        return self._words[7]
 
     @cached_property
     def _listed(self) -> list[tuple[Role, str]]:

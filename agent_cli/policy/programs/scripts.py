@@ -122,6 +122,11 @@ def _redirects(tokens: list[str]) -> bool:
     return False
 
 
+# Of scripts that do more than edit or print, those in which a file may be read: `r` and `e` of sed, getline of awk.
+_SED_READS = lazy_pattern(r"[rRe]|-f")
+_AWK_READS = lazy_pattern(r"\||@|\b(?:getline|system|ARG[VC]|SYMTAB|PROCINFO)\b")
+
+
 def _sed(found: Arguments) -> Iterator[Touch]:
     suffixes = found.values("-i", "--in-place")
     if any(re.search(r"[/*]", suffix.text) for suffix in suffixes):
@@ -129,12 +134,12 @@ def _sed(found: Arguments) -> Iterator[Touch]:
     operands = list(found.operands)
     scripts = found.values("-e", "--expression")
     if found.has("-f", "--file"):
-        yield Touch("run", Word("-f"), starts=True)
+        yield Touch("run", Word("-f"), starts=True, opens=True)
     elif not scripts and operands:
         scripts = [operands.pop(0)]
     for script in scripts:
         if not only_edits(script.text) or script.pattern:
-            yield Touch("run", script, starts=True)
+            yield Touch("run", script, starts=True, opens=_SED_READS.search(script.text) is not None)
             yield Touch("into", Word("."))
     for word in operands:
         yield Touch("read", word)
@@ -156,7 +161,7 @@ def _awk(found: Arguments) -> Iterator[Touch]:
         scripts = [operands.pop(0)]
     for script in scripts:
         if awk_acts(script.text) or script.pattern or any(option.value.pattern for option in found.options):
-            yield Touch("run", script, starts=True)
+            yield Touch("run", script, starts=True, opens=_AWK_READS.search(script.text) is not None)
             yield Touch("into", Word("."))
     yield from (Touch("read", w) for w in operands if "=" not in w.text)
 

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from agent_cli.policy.programs.printing import possibly_printed
 from agent_cli.policy.shell.words import Node, Scope, UnknownValueError, read_word
 from agent_tools.lazy import lazy_pattern
 
@@ -20,9 +21,6 @@ _MAX_TEXTS = 32
 _HOME = "\0env HOME\0"
 _MARK = lazy_pattern("\0(env|unset|top) ([^\0]*)\0")
 _BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")
-# Programs that print their last operand; the first two follow its links.
-_RESOLVING = frozenset(("realpath", "readlink"))
-_ECHOING = frozenset(("echo", "printf"))
 
 
 def possible_values(node: Node, scope: Scope) -> tuple[str, ...]:
@@ -115,29 +113,7 @@ def _printed(statements: Sequence[Node], scope: Scope) -> list[str]:
             return [os.path.join(cwd, text) for cwd in scope.cwds or () for text in moved[1]]
         return [text for command in commands for text in _printed([{"Cmd": command}], scope)]
     command = commands[0] if commands else {}
-    words = _arguments(command, scope)
-    words = words[1:] if words[:1] in ([["eval"]], [["command"]]) else words
-    names = [texts[0] if len(texts) == 1 else "" for texts in words]
-    if names[:1] == ["pwd"]:
-        return list(scope.cwds or ())
-    if names[:1] == ["git"] and "rev-parse" in names:
-        return _of_repository(set(names), scope)
-    if names[:1] == ["printenv"] and len(names) == 2:
-        return list(scope.possible_texts(names[1]) or (f"\0env {names[1]}\0",))
-    operands = [texts for texts, name in zip(words[1:], names[1:], strict=True) if not name.startswith("-")]
-    if names[:1] == ["dirname"] and len(operands) == 1:
-        return [os.path.dirname(text.rstrip("/")) or "." for text in operands[0] if "\0" not in text]  # noqa: PTH120
-    if names[:1] and names[0] in _RESOLVING and operands:
-        return [f"{text}/" for text in operands[-1]]
-    if names[:1] and names[0] in _ECHOING and operands:
-        return list(operands[-1])
-    return []
-
-
-def _of_repository(names: set[str], scope: Scope) -> list[str]:
-    """Return what `git rev-parse` prints of a repository's place."""
-    ends = {"--show-toplevel": "", "--show-cdup": "/", "--absolute-git-dir": "/.git", "--git-dir": "/.git"}
-    return [f"\0top {cwd}\0{end}" for name, end in ends.items() if name in names for cwd in scope.cwds or ()]
+    return possibly_printed(_arguments(command, scope), scope)
 
 
 def _arguments(command: Node, scope: Scope) -> list[list[str]]:

@@ -15,6 +15,8 @@ from agent_cli.policy.shell.parser import assigned, is_chain, nodes
 from agent_cli.policy.shell.possible import possible_values
 from agent_cli.policy.shell.words import (
     MEANINGFUL,
+    STRICTER,
+    TESTS_OF_FILES,
     Node,
     Redirect,
     Scope,
@@ -47,8 +49,6 @@ _MOVING = frozenset(("cd", "pushd", "popd"))
 # Reasons for unknown values whose computation has no effects.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
 _QUOTES = lazy_pattern(r"['\"\\`\n]|<<[^ ]")
-_STRICTER = lazy_pattern(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
-_TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 _TESTS_OF_WORDS = frozenset("! -z -n -t".split())
 _TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", "-ot", "-ef"))
 
@@ -291,7 +291,7 @@ class Walk:
         for inner in nodes(node["X"]):
             kind, op = inner.get("Type"), inner.get("Op")
             known = _TESTS_OF_WORDS if kind == "UnaryTest" else _TESTS_OF_TEXT
-            if kind == "UnaryTest" and op in _TESTS_OF_FILES:
+            if kind == "UnaryTest" and op in TESTS_OF_FILES:
                 self._add(SimpleCommand((Word("test"), Word(op), self._word(inner["X"], scope)), cwds=scope.cwds))
             elif kind in ("UnaryTest", "BinaryTest") and op not in known:
                 why = f"a test by {op}"
@@ -440,7 +440,7 @@ def _changes(words: tuple[Word, ...]) -> bool:
     name, rest = words[0].text, words[1:]
     first = rest[0].text if rest else ""
     if name == "set":
-        return any(w.why or not _STRICTER.fullmatch(w.text) for w in rest)
+        return any(w.why or not STRICTER.fullmatch(w.text) for w in rest)
     if name == "command":
         return first not in ("-v", "-V")
     if name == "wait":

@@ -37,6 +37,9 @@ _PLAIN_VARIABLES = lazy_pattern(
 _EDITOR_VARIABLES = lazy_pattern(r"(?:GIT_|GIT_SEQUENCE_|HG|SVN_)?EDITOR|VISUAL")
 _PAGER_VARIABLES = lazy_pattern(r"(?:GIT_|MAN|SYSTEMD_)?PAGER")
 _MAX_DIRECTORIES = 8
+# Arguments of `set` that only make the shell stricter.
+STRICTER = lazy_pattern(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
+TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 
 
 def is_plain_assignment(assignment: str) -> bool:
@@ -196,6 +199,11 @@ class Wrapper(Value):
     inner: int
 
 
+def texts_of(words: Iterable[Word]) -> tuple[str, ...]:
+    """Return the texts of words."""
+    return tuple(w.text for w in words)
+
+
 class SimpleCommand(Value):
     """One simple command of a command line.
 
@@ -223,7 +231,7 @@ class SimpleCommand(Value):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return tuple(w.text for w in self.words)
+        return texts_of(self.words)
 
     @property
     def text(self) -> str:

@@ -142,6 +142,18 @@ CASES = [
         allow="Bash", deny="Edit(src/**)",
     ),
     *group(
+        "denied writes below a directory, by any name of the program", "deny",
+        "mv src x", "gmv src x", "/opt/bin/black src", "pnpx prettier --write src", "pipx run black src",
+        "chmod -R 700 src", "setfacl -R -m u:x:r src",
+        allow="Bash", deny="Edit(src/deep/**)",
+    ),
+    *group(
+        "scripts that read what is denied, by any name of the program", "ask",
+        'awk \'{getline x < "docs/guide.md"; print x}\' a.txt', 'nawk \'{getline x < "docs/guide.md"; print x}\' a.txt',
+        "sed 'r docs/guide.md' a.txt", "gsed 'r docs/guide.md' a.txt", "uv run sed 'r docs/guide.md' a.txt",
+        allow="Bash", deny="Read(docs/**)",
+    ),
+    *group(
         "denied writes, not known for certain", "ask",
         "sed -i s/a/b/ $(ls src)", "ln -s src s; echo x > s/main.py", "find . -name '*.py' -delete",
         "find . -name '*.py' -exec sed -i s/a/b/ {} +", "find src -type f -exec rm {} ;", "find src | xargs rm",

@@ -50,7 +50,7 @@ CASES = [
     *group(
         "denied files after a change", "ask",
         "git checkout -q b && git show", "git checkout -q b && git grep x", "git merge -q b && git show",
-        "git pull && rg x .",
+        "git pull && rg x .", "git rm -rq --cached docs; uv run git diff HEAD",
         "git rm -rq --cached docs; git diff HEAD", "git cherry-pick b && git show", "git checkout b && cat src/main.py",
         allow="Bash", deny="Read(docs/**)",
     ),

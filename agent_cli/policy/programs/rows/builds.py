@@ -341,16 +341,19 @@ BUILD_ROWS = expand_rows({
         network="install i ci add update audit outdated publish view info search login exec create init",
         outside_verbs={KEYS: "publish login adduser whoami token owner", INSTALLS: "-g --global link"},
         starts_after="exec x dlx", offers="test, run test, t"),
-    "npx pnpx bunx": _tool(subcommands=1, starts="-c --call --script-shell --shell", run="--node-options --userconfig",
+    "npx pnpx bunx": _tool(whole=True,
+        subcommands=1, starts="-c --call --script-shell --shell", run="--node-options --userconfig",
         value="-p --package", network="*", hosts=_NPM_HOSTS, starts_after="*", interprets=True),
-    "pnpm": _tool(subcommands=1, into="-C --dir --prefix --modules-dir --lockfile-dir --store-dir --virtual-store-dir "
+    "pnpm": _tool(whole=True,
+        subcommands=1, into="-C --dir --prefix --modules-dir --lockfile-dir --store-dir --virtual-store-dir "
         "--global-dir "
         "--pack-destination", run="--node-options", starts="--script-shell", act="-c --shell-mode",
         value="-F --filter --reporter --loglevel", effects=_any_operand, hosts=_NPM_HOSTS,
         network="install i add update dlx publish audit outdated create",
         outside_verbs={KEYS: "publish login", INSTALLS: "-g --global"}, starts_after="exec x dlx ?", offers="test, "
             "run test"),
-    "yarn": _tool(subcommands=1, into="--cwd --modules-folder --cache-folder --preferred-cache-folder --global-folder "
+    "yarn": _tool(whole=True,
+        subcommands=1, into="--cwd --modules-folder --cache-folder --preferred-cache-folder --global-folder "
         "--link-folder",
         run="--use-yarnrc", starts="--script-shell", effects=_any_operand, hosts="registry.yarnpkg.com",
         network="add install up upgrade dlx publish audit create",
@@ -370,7 +373,8 @@ BUILD_ROWS = expand_rows({
         versions=_VERSION, network="install download index search -o --outdated -u --uptodate", hosts=_PYPI_HOSTS,
         outside_verbs={INSTALLS: "--user"},
     ),
-    "uv": _tool(write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
+    "uv": _tool(whole=True,
+        write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
         value="--with --group --extra --only-group --index-url --extra-index-url --index --python-version "
         "--python-platform", effects=_uv, versions=_VERSION,
         network="sync add remove lock publish pip:install pip:sync pip:compile tool:install tool:run tool:upgrade "
@@ -378,9 +382,10 @@ BUILD_ROWS = expand_rows({
         builds="run", hosts=_PYPI_HOSTS, outside_verbs={
             KEYS: "publish", INSTALLS: "tool:install tool:upgrade tool:uninstall python:install python:upgrade "
             "python:uninstall"}, subcommands=1, starts_after="run =pip"),
-    "uvx": _tool(network="*", hosts=_PYPI_HOSTS, starts_after="*", interprets=True),
+    "uvx": _tool(whole=True, network="*", hosts=_PYPI_HOSTS, starts_after="*", interprets=True),
     "pipx": _tool(network="*", hosts=_PYPI_HOSTS, outside=INSTALLS, starts_after="run", interprets=True),
-    "poetry": _tool(into="-C --directory -P --project", network="install add update lock publish", hosts=_PYPI_HOSTS,
+    "poetry": _tool(whole=True,
+        into="-C --directory -P --project", network="install add update lock publish", hosts=_PYPI_HOSTS,
         outside_verbs=_PUBLISHING, starts_after="run"),
     "pdm": _tool(into="-p --project", network="install add update lock sync publish", hosts=_PYPI_HOSTS,
         outside_verbs=_PUBLISHING, starts_after="run"),
@@ -433,22 +438,24 @@ BUILD_ROWS = expand_rows({
         versions=_VERSION),
     "pyright": _tool(starts="--pythonpath", write="--createstub", value="--level --pythonversion", into="-p --project"),
     "coverage": _tool(write="-o --data-file", into="-d --directory", run="--rcfile", starts_after="run"),
-    "ruff": Row("", subcommands=1, write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select",
+    "ruff": Row("", whole=True,
+        subcommands=1, write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select",
         effects=_ruff, versions=_VERSION, offers="format"),
-    "black": Row("write", value=f"{_FORMATTER} --config", run="--code", versions=_VERSION, offers="*"),
-    "isort": Row("write", value=f"{_FORMATTER} --settings-path --sp --src", offers="*"),
-    "autopep8": Row("write", value="--max-line-length"),
-    "yapf": Row("write", value="--style"),
-    "gofmt": Row("write", run="-cpuprofile", value="-r", offers="*"),
-    "rustfmt": Row("write", value="--edition --config --config-path --emit"),
+    "black": Row("write", whole=True, value=f"{_FORMATTER} --config", run="--code", versions=_VERSION, offers="*"),
+    "isort": Row("write", whole=True, value=f"{_FORMATTER} --settings-path --sp --src", offers="*"),
+    "autopep8": Row("write", whole=True, value="--max-line-length"),
+    "yapf": Row("write", whole=True, value="--style"),
+    "gofmt": Row("write", whole=True, run="-cpuprofile", value="-r", offers="*"),
+    "rustfmt": Row("write", whole=True, value="--edition --config --config-path --emit"),
     "rustc": Row("read", write="-o --emit", into="--out-dir -L", run="-Z", starts="-C --codegen",
         value="--edition --crate-type --crate-name --cap-lints --cfg"),
     "javac": Row("read", into="-d -s -h", run="-processor -processorpath", starts="-J",
         value="-cp -classpath -source -target"),
     "clang-format": Row("write", value="-style --style"),
-    "prettier": Row("rewrite", run="--plugin --plugin-search-dir --config", value="--parser --log-level --ignore-path"),
+    "prettier": Row("rewrite", whole=True,
+        run="--plugin --plugin-search-dir --config", value="--parser --log-level --ignore-path"),
     "eslint": Row(
-        "write", write="-o --output-file --cache-location --cache-file",
+        "write", whole=True, write="-o --output-file --cache-location --cache-file",
         run="-c --config --plugin --rulesdir --parser --resolve-plugins-relative-to -f --format",
         value="--ext --rule --ignore-pattern --max-warnings",
     ),
@@ -462,7 +469,7 @@ BUILD_ROWS = expand_rows({
     "pre-commit husky lefthook": _tool(run="-c --config", outside_verbs={HOOKS: "install uninstall init"}),
     # Interpreters: their operands are programs.
     "python python3 python2 pypy pypy3 ipython": _tool(
-        own=True, effects=_interpreter, interprets=True, versions="--version -V", starts_after="-m"),
+        whole=True, own=True, effects=_interpreter, interprets=True, versions="--version -V", starts_after="-m"),
     "node nodejs php perl5": _tool(own=True, effects=_interpreter, interprets=True, versions="--version -v"),
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "redis-cli": _tool(own=True, effects=service_effects, interprets=True, versions=_VERSION),

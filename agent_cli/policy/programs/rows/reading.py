@@ -170,7 +170,7 @@ def _find(call: FindCall) -> Iterator[Touch]:
 
 
 READING_ROWS = expand_rows({
-    "find": Row("text", syntax=read_find, effects=_find, own=True),
+    "find": Row("", shows="text", syntax=read_find, effects=_find, own=True),
     "ls": reading_row(
         "names", "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1", "",
         "all almost-all author escape directory classify file-type full-time human-readable si dereference inode "

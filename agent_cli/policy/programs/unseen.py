@@ -10,19 +10,17 @@ import os
 import re
 from collections.abc import Iterator
 
+from agent_cli.policy.programs.git import USUAL_PROGRAM
 from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.programs.rows.system import SHELLS
 from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.words import SimpleCommand
 from agent_tools.lazy import lazy_pattern
 
-# Variables whose value is run as a program or shell code, and values that are harmless.
+# Variables whose value is run as a program or shell code.
 _RUN_VARIABLES = lazy_pattern(
     r"\w*PAGER|\w*EDITOR|VISUAL|\w*_ASKPASS|GIT_EXTERNAL_DIFF|GIT_SSH(?:_COMMAND)?|GIT_PROXY_COMMAND|GIT_EXEC_PATH|"
     r"GIT_CONFIG\w*|LESSOPEN|LESSCLOSE|RSYNC_RSH|TAR_OPTIONS|MANOPT"
-)
-_HARMLESS_VALUE = lazy_pattern(
-    r"|cat|more|less(?: -\w+)*|true|:|false|/bin/true|/bin/false|echo|vi|vim|nano|/dev/null|\d"
 )
 
 
@@ -33,7 +31,7 @@ def hidden_programs(part: SimpleCommand) -> Iterator[tuple[str, str]]:
     for text in (w.text for w in (*part.assigns, *part.words[1:])):
         name, equals, value = text.partition("=")
         setting = text in {w.text for w in part.assigns} or part.words[0].text in ("export", "declare", "typeset")
-        if setting and equals and _RUN_VARIABLES.fullmatch(name) and not _HARMLESS_VALUE.fullmatch(value):
+        if setting and equals and _RUN_VARIABLES.fullmatch(name) and not USUAL_PROGRAM.fullmatch(value):
             yield f"{name}, whose value is run,", text
     own = os.path.basename(part.words[0].text)
     name = own.casefold().removesuffix(".exe")
