@@ -7,12 +7,12 @@ unknown values. Then ask rules, allow rules, and programs that only read inside 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from agent_cli.kernel.decisions import Level, Verdict
-from agent_cli.kernel.rules import PATH_TOOLS
+from agent_cli.kernel.rules import PATH_TOOLS, RuleList
 from agent_cli.policy.command_reads import (
     CommandContext,
     CommandReads,
@@ -83,7 +83,7 @@ class CommandEvaluator:
     def verdicts(self) -> list[Verdict]:
         """Return one or more verdicts; the strictest one decides."""
         parts = self.analysis.parts
-        denied = [v for v in self._all_by("deny", Level.DENY) if v]
+        denied = self._all_by("deny", Level.DENY)
         files = [(r.kind, v) for part in parts for r in part.redirects for v in self._files(part, r)]
         touched = [v for _, v in files]
         writes = [v for kind, v in files if kind != "read"]
@@ -105,7 +105,7 @@ class CommandEvaluator:
             return denied
         if hidden := self._hidden_from_deny():
             return [hidden]
-        asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
+        asked = [*self._all_by("ask", Level.ASK), *(v for v in named if v.level is Level.ASK)]
         whole = self._matcher.for_command("allow", self._command)
         self._whole_line_allowed = whole is not None
         only_read: dict[SimpleCommand, str] = {}
@@ -270,13 +270,11 @@ class CommandEvaluator:
             checkout = Checkout("/", "/dev/null", "/dev/null")
         return hardened_variables(str(context.workspace.root), checkout, off)
 
-    def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
-        """Yield the verdicts of a rule list on the whole line and on each part."""
-        rule = self._matcher.for_command(kind, self._command)  # type: ignore[arg-type]
-        yield by_rule(self._command, level, rule, final=True) if rule else None
-        for part in self.analysis.parts:
-            rule = for_part(self._matcher.rules, kind, part)  # type: ignore[arg-type]
-            yield by_rule(part.text, level, rule, final=True) if rule else None
+    def _all_by(self, kind: RuleList, level: Level) -> list[Verdict]:
+        """Return the verdicts of a rule list on the whole line and on each part."""
+        whole = (self._command, self._matcher.for_command(kind, self._command))
+        parts = ((part.text, for_part(self._matcher.rules, kind, part)) for part in self.analysis.parts)
+        return [by_rule(text, level, rule, final=True) for text, rule in (whole, *parts) if rule is not None]
 
     def _part(self, part: SimpleCommand, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
         """Return the verdict on one simple command.

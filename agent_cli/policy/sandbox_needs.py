@@ -16,6 +16,7 @@ from agent_cli.policy.operands import resolve_operand
 from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.invocation import invocation
 from agent_cli.policy.programs.row import INSTALLS, PROCESSES, RIGHTS, SERVICE
+from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import Confined
@@ -23,7 +24,6 @@ from agent_tools.sandbox.profile import Profile, host_matches
 
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]", "::1"))
 _ELSEWHERE = ("/dev/", "/proc/", "/tmp/", "/var/tmp/")
-_RAISING = frozenset(("sudo", "doas", "su", "pkexec", "runuser"))
 
 
 def needs_network(part: SimpleCommand) -> bool:
@@ -62,7 +62,7 @@ def _excluded(part: SimpleCommand, patterns: Iterable[str]) -> bool:
 
 
 def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: str) -> str:
-    if any(layer.words[0].text in _RAISING for layer in part.layers if layer.kind == "gated"):
+    if any(row_of(layer.words[0].text).outside == RIGHTS for layer in part.layers):
         return RIGHTS
     name = os.path.basename(part.program)
     why = ""

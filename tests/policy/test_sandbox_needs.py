@@ -89,6 +89,7 @@ ASKED = {
     "docker compose up -d": "talks to a service",
     "systemctl restart nginx": "talks to a service",
     "sudo make install": "needs rights",
+    "/usr/bin/sudo make install": "needs rights",
     "apt-get install jq": "installs outside",
     "pip install requests": "installs outside",
     "python -m pip install requests": "installs outside",

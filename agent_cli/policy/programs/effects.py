@@ -15,20 +15,9 @@ from agent_tools.record import Value
 # A name on another machine, as rsync, scp and git have it.
 REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
 TouchKind = Literal[
-    "read",
-    "tree",
-    "write",
-    "into",
-    "remove",
-    "run",
-    "names",
-    "unpack",
-    "listed",
-    "link",
-    "attributes",
-    "maybe",
+    "read", "tree", "write", "into", "remove", "run", "names", "unpack", "listed", "link", "attributes", "maybe",
     "program",
-]
+]  # fmt: skip
 
 
 # Options of interpreters that take no value, so that the next word is the program. In a shell, -e takes none.

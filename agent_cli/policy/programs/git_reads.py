@@ -332,15 +332,7 @@ def printed(call: GitCall) -> Iterator[GitNames | Objects]:
             if not names & {"-t", "-s", "-e"}:
                 yield Objects(call.read.texts[-1:])
         case "grep":
-            if not names & {
-                "-l",
-                "-L",
-                "--files-with-matches",
-                "--files-without-match",
-                "--name-only",
-                "-q",
-                "--quiet",
-            }:
+            if not names & _NAMES_ONLY:
                 rest = tuple(word for word in call.words if not word.startswith("--color"))
                 yield GitNames((*call.globals, "grep", "-l", "-z", "--full-name", *rest), call.revisions)
 
