@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from agent_cli.policy import command_rules, path_globs
+from agent_cli.policy.programs import git_reads, invocation
 from agent_cli.policy.shell import analysis, parser
 from benchmarks.stage import Stage
 from benchmarks.table import Row
@@ -39,7 +40,10 @@ def decisions(stage: Stage, runs: int) -> Iterator[Row]:
 
 def _once(case: Case, root: Path) -> tuple[float, float]:
     """Seconds and seconds of CPU for one decision."""
-    for known in (analysis._analyse, parser.parse_tree, command_rules._prefix, path_globs.path_pattern):
+    for known in (
+        analysis._analyse, parser.parse_tree, command_rules._prefix, path_globs.path_pattern, invocation.invocation,
+        git_reads.git_call,
+    ):  # fmt: skip
         known.cache_clear()
     began, used = time.perf_counter(), _cpu()
     decide(case, root)

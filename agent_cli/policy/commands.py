@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.kernel.decisions import Level, Verdict
 from agent_cli.kernel.rules import PATH_TOOLS, RuleList
@@ -23,22 +24,18 @@ from agent_cli.policy.command_reads import (
     tainted_variable,
 )
 from agent_cli.policy.command_rules import denied_value, for_part, may_deny, names_word
-from agent_cli.policy.destructive import dangers, unnamed
 from agent_cli.policy.effect_verdicts import EffectFinding, EffectVerdicts
 from agent_cli.policy.git_inspection import git_folders, inspect_repository
 from agent_cli.policy.git_use import settings_without_filters, started, submodule_programs
 from agent_cli.policy.later_parts import LaterParts
 from agent_cli.policy.listed_files import echoes_known, with_listed
-from agent_cli.policy.masked_lines import LineMasks
 from agent_cli.policy.path_policy import Matcher, by_rule, contains_password, decide_path
-from agent_cli.policy.programs.danger import Danger
 from agent_cli.policy.programs.effects import FileRead
 from agent_cli.policy.programs.git_reads import enters_submodules, prints_urls
 from agent_cli.policy.programs.invocation import finder_of, invocation
 from agent_cli.policy.programs.reads import BUILTINS, asks_service, is_reader
 from agent_cli.policy.programs.table import ROWS, row_of
 from agent_cli.policy.programs.unseen import hidden_programs
-from agent_cli.policy.sandbox_needs import hosts_allowed, needs_network
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.parser import too_long
 from agent_cli.policy.shell.words import Analysis, Redirect, SimpleCommand, is_plain_assignment
@@ -49,7 +46,11 @@ from agent_tools.process.guarded_git import Checkout, GitError, hardened_variabl
 from agent_tools.sandbox.conditions import Confined
 
 with lazy_imports():
-    from agent_cli.policy import sandbox_needs  # only with a sandbox
+    from agent_cli.policy import destructive, sandbox_needs  # only where something is allowed, and with a sandbox
+
+if TYPE_CHECKING:
+    from agent_cli.policy.masked_lines import LineMasks
+    from agent_cli.policy.programs.danger import Danger
 
 # Effects by which a command is known to write.
 _WRITING = ("write", "into", "remove", "attributes", "names", "unpack")
@@ -198,10 +199,16 @@ class CommandEvaluator:
 
         It must not be known to do more than read, to read elsewhere, or to need what that sandbox lacks.
         """
-        if confined is None or self.outside_reason(confined) or any(needs_network(p) for p in self.analysis.parts):
+        if (
+            confined is None
+            or self.outside_reason(confined)
+            or any(invocation(p).needs_network for p in self.analysis.parts)
+        ):
             return False
         open_ = [verdict for verdict in verdicts if verdict.level is not Level.ALLOW]
-        if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or dangers(self.analysis):
+        if any(v.final or v.rule or v.reason.startswith("reads outside") for v in open_) or destructive.dangers(
+            self.analysis
+        ):
             return False
         touches = (touch for part in self.analysis.parts for touch in invocation(part).touches)
         writes = any(touch.kind in _WRITING for touch in touches if not touch.word.why)
@@ -209,11 +216,11 @@ class CommandEvaluator:
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
-        found = () if confined.auto_allow_destructive else dangers(self.analysis)
+        found = () if confined.auto_allow_destructive else self._dangers
         if destroys := next((danger for danger in found if danger.certain), None):
             return f"may destroy work, which the sandbox does not prevent: {destroys.part.text}"
-        reaching = (part for part in self.analysis.parts if needs_network(part))
-        if beyond := next((part for part in reaching if not hosts_allowed(part, confined.domains)), None):
+        reaching = (part for part in self.analysis.parts if invocation(part).needs_network)
+        if beyond := next((part for part in reaching if not sandbox_needs.hosts_allowed(part, confined.domains)), None):
             return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
         return self.masks.gap if self.masks is not None and not self.reads_only else ""
 
@@ -221,17 +228,21 @@ class CommandEvaluator:
         """Downgrade an allow by rule to ASK if the command destroys something that the rule does not name."""
         if verdict.level is not Level.ALLOW or not verdict.rule:
             return verdict
-        found = dangers(self.analysis)
-        inside = [d for d in found if verdict.text in (self._command, d.part.text)]
+        inside = [d for d in self._dangers if verdict.text in (self._command, d.part.text)]
         # Dangers named by another matching rule are already covered.
         inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
         specs = {rule.text: rule.spec or "" for rule in self._matcher.rules if rule.covers("run")}
-        danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
+        danger = destructive.unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
         if danger is None:
             return verdict
         verb = "may lose work" if danger.kind == "unknown" else "destroys"
         text = f"{verb}, which {verdict.rule} does not name ({' '.join(danger.names)})"
         return Verdict(danger.part.text, Level.ASK, text, final=True)
+
+    @cached_property
+    def _dangers(self) -> tuple[Danger, ...]:
+        """Its commands that destroy work."""
+        return destructive.dangers(self.analysis)
 
     @property
     def uses_network(self) -> bool:
@@ -302,7 +313,7 @@ class CommandEvaluator:
         return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
 
     def _names(self, spec: str, danger: Danger) -> bool:
-        return unnamed(spec, self._command, [danger]) is None
+        return destructive.unnamed(spec, self._command, [danger]) is None
 
     def _rules_for(self, part: SimpleCommand) -> list[str]:
         """Return the specs of the allow rules that match a part."""

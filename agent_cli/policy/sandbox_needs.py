@@ -26,11 +26,6 @@ _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]", "::1"))
 _ELSEWHERE = ("/dev/", "/proc/", "/tmp/", "/var/tmp/")
 
 
-def needs_network(part: SimpleCommand) -> bool:
-    """Return True if a command cannot work without the network: `curl`, `git push`, `npm install`."""
-    return bool(part.words) and invocation(part).network == "yes"
-
-
 def hosts_allowed(part: SimpleCommand, domains: Collection[str]) -> bool:
     """Return True if all hosts that a command would contact are loopback or among the domains."""
     hosts = invocation(part).hosts

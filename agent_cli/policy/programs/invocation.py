@@ -220,6 +220,11 @@ class Invocation:
         return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds.split()) else ""
 
     @property
+    def needs_network(self) -> bool:
+        """True if it cannot work without the network: `curl`, `git push`, `npm install`."""
+        return bool(self.part.words) and self.network == "yes"
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts that it would contact; () if they are unknown."""
         name = os.path.basename(self.part.words[0].text)
