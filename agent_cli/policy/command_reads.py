@@ -86,15 +86,11 @@ def program_changed(name: str, context: CommandContext) -> str:
         return f"{name} is {real}, a file of the workspace"
     # A virtual environment links `python` to a `python3.12` elsewhere; a link to another name may be any program.
     places = (usual, os.path.join(real_path(os.path.dirname(usual)), name))  # noqa: PTH120
-    if any(_below(context.workspace, p) for p in places) and not re.fullmatch(
+    if any(Path(p).is_relative_to(root) for p in places for root in context.workspace.roots) and not re.fullmatch(
         rf"{re.escape(name)}[\d.]*", os.path.basename(real)
     ):
         return f"{name} is a link of the workspace to {real}"
     return ""
-
-
-def _below(workspace: Workspace, path: str) -> bool:
-    return any(Path(path).is_relative_to(root) for root in workspace.roots)
 
 
 def _which(name: str, path: str) -> str:

@@ -230,7 +230,7 @@ class CommandEvaluator:
             return verdict
         inside = [d for d in self._dangers if verdict.text in (self._command, d.part.text)]
         # Dangers named by another matching rule are already covered.
-        inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
+        inside = [d for d in inside if all(destructive.unnamed(s, self._command, [d]) for s in self._rules_for(d.part))]
         specs = {rule.text: rule.spec or "" for rule in self._matcher.rules if rule.covers("run")}
         danger = destructive.unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
         if danger is None:
@@ -311,9 +311,6 @@ class CommandEvaluator:
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
-
-    def _names(self, spec: str, danger: Danger) -> bool:
-        return destructive.unnamed(spec, self._command, [danger]) is None
 
     def _rules_for(self, part: SimpleCommand) -> list[str]:
         """Return the specs of the allow rules that match a part."""

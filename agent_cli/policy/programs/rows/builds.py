@@ -341,24 +341,18 @@ BUILD_ROWS = expand_rows({
         network="install i ci add update audit outdated publish view info search login exec create init",
         outside_verbs={KEYS: "publish login adduser whoami token owner", INSTALLS: "-g --global link"},
         starts_after="exec x dlx", offers="test, run test, t"),
-    "npx pnpx bunx": _tool(whole=True,
-        subcommands=1, starts="-c --call --script-shell --shell", run="--node-options --userconfig",
-        value="-p --package", network="*", hosts=_NPM_HOSTS, starts_after="*", interprets=True),
-    "pnpm": _tool(whole=True,
-        subcommands=1, into="-C --dir --prefix --modules-dir --lockfile-dir --store-dir --virtual-store-dir "
-        "--global-dir "
-        "--pack-destination", run="--node-options", starts="--script-shell", act="-c --shell-mode",
+    "npx pnpx bunx": _tool(subcommands=1, starts="-c --call --script-shell --shell", run="--node-options --userconfig",
+        whole=True, value="-p --package", network="*", hosts=_NPM_HOSTS, starts_after="*", interprets=True),
+    "pnpm": _tool(subcommands=1, into="-C --dir --prefix --modules-dir --lockfile-dir --store-dir --virtual-store-dir "
+        "--global-dir --pack-destination", run="--node-options", starts="--script-shell", act="-c --shell-mode",
         value="-F --filter --reporter --loglevel", effects=_any_operand, hosts=_NPM_HOSTS,
-        network="install i add update dlx publish audit outdated create",
-        outside_verbs={KEYS: "publish login", INSTALLS: "-g --global"}, starts_after="exec x dlx ?", offers="test, "
-            "run test"),
-    "yarn": _tool(whole=True,
-        subcommands=1, into="--cwd --modules-folder --cache-folder --preferred-cache-folder --global-folder "
-        "--link-folder",
-        run="--use-yarnrc", starts="--script-shell", effects=_any_operand, hosts="registry.yarnpkg.com",
-        network="add install up upgrade dlx publish audit create",
-        outside_verbs={KEYS: "publish login", INSTALLS: "global"}, starts_after="exec x dlx run ?", offers="test, run "
-            "test"),
+        network="install i add update dlx publish audit outdated create", whole=True, starts_after="exec x dlx ?",
+        outside_verbs={KEYS: "publish login", INSTALLS: "-g --global"}, offers="test, run test"),
+    "yarn": _tool(subcommands=1, into="--cwd --modules-folder --cache-folder --preferred-cache-folder --global-folder "
+        "--link-folder", run="--use-yarnrc", starts="--script-shell", effects=_any_operand, whole=True,
+        hosts="registry.yarnpkg.com", network="add install up upgrade dlx publish audit create",
+        outside_verbs={KEYS: "publish login", INSTALLS: "global"}, starts_after="exec x dlx run ?",
+        offers="test, run test"),
     "bun": _tool(subcommands=1, write="--outfile", into="--outdir --cwd --cache-dir", starts="-r --preload -e --eval "
         "-p --print",
         value="--filter --target", effects=_any_operand, network="install add update x create publish",
@@ -373,10 +367,9 @@ BUILD_ROWS = expand_rows({
         versions=_VERSION, network="install download index search -o --outdated -u --uptodate", hosts=_PYPI_HOSTS,
         outside_verbs={INSTALLS: "--user"},
     ),
-    "uv": _tool(whole=True,
-        write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
+    "uv": _tool(write="-o --output-file", into="--out-dir --directory --project --cache-dir --target --prefix --root",
         value="--with --group --extra --only-group --index-url --extra-index-url --index --python-version "
-        "--python-platform", effects=_uv, versions=_VERSION,
+        "--python-platform", effects=_uv, versions=_VERSION, whole=True,
         network="sync add remove lock publish pip:install pip:sync pip:compile tool:install tool:run tool:upgrade "
         "python:install python:upgrade",
         builds="run", hosts=_PYPI_HOSTS, outside_verbs={
@@ -384,9 +377,8 @@ BUILD_ROWS = expand_rows({
             "python:uninstall"}, subcommands=1, starts_after="run =pip"),
     "uvx": _tool(whole=True, network="*", hosts=_PYPI_HOSTS, starts_after="*", interprets=True),
     "pipx": _tool(network="*", hosts=_PYPI_HOSTS, outside=INSTALLS, starts_after="run", interprets=True),
-    "poetry": _tool(whole=True,
-        into="-C --directory -P --project", network="install add update lock publish", hosts=_PYPI_HOSTS,
-        outside_verbs=_PUBLISHING, starts_after="run"),
+    "poetry": _tool(into="-C --directory -P --project", network="install add update lock publish", hosts=_PYPI_HOSTS,
+        outside_verbs=_PUBLISHING, starts_after="run", whole=True),
     "pdm": _tool(into="-p --project", network="install add update lock sync publish", hosts=_PYPI_HOSTS,
         outside_verbs=_PUBLISHING, starts_after="run"),
     "hatch": _tool(network="env publish", builds="run test", outside_verbs=_PUBLISHING, starts_after="run"),
@@ -438,9 +430,8 @@ BUILD_ROWS = expand_rows({
         versions=_VERSION),
     "pyright": _tool(starts="--pythonpath", write="--createstub", value="--level --pythonversion", into="-p --project"),
     "coverage": _tool(write="-o --data-file", into="-d --directory", run="--rcfile", starts_after="run"),
-    "ruff": Row("", whole=True,
-        subcommands=1, write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select",
-        effects=_ruff, versions=_VERSION, offers="format"),
+    "ruff": Row("", subcommands=1, write="-o --output-file --cache-dir", value=f"{_FORMATTER} --config --extend-select",
+        effects=_ruff, versions=_VERSION, offers="format", whole=True),
     "black": Row("write", whole=True, value=f"{_FORMATTER} --config", run="--code", versions=_VERSION, offers="*"),
     "isort": Row("write", whole=True, value=f"{_FORMATTER} --settings-path --sp --src", offers="*"),
     "autopep8": Row("write", whole=True, value="--max-line-length"),
