@@ -323,6 +323,18 @@ def test_packages_stay_within_their_budgets() -> None:
     assert {name: (lines, BUDGETS[name]) for name, lines in found.items() if lines > BUDGETS[name]} == {}
 
 
+def test_the_gate_knows_programs_by_name_only_where_they_are_described() -> None:
+    names = set("git find sed npm awk make gh go docker curl rm mv tar rsync ssh cargo pip kill".split())
+    found = {
+        (module, node.value)
+        for module, path in MODULES.items()
+        if module.startswith("agent_cli.policy.") and not module.startswith("agent_cli.policy.programs.")
+        for node in nodes(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
+    }
+    assert found == set()
+
+
 def test_functions_have_at_most_eighty_lines() -> None:
     found = {
         f"{module}.{node.name}": node.end_lineno - node.lineno + 1

@@ -15,7 +15,7 @@ from agent_cli.policy.command_rules import for_part
 from agent_cli.policy.operands import resolve_operand
 from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.invocation import invocation
-from agent_cli.policy.programs.row import INSTALLS, PROCESSES, RIGHTS, SERVICE
+from agent_cli.policy.programs.row import RIGHTS, SERVICE
 from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.fs.workspace import Workspace
@@ -60,37 +60,10 @@ def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: 
     if any(row_of(layer.words[0].text).outside == RIGHTS for layer in part.layers):
         return RIGHTS
     name = os.path.basename(part.program)
-    why = ""
-    if part.words:
-        why = invocation(part).outside_reason(workspace.root) or _reason_by_place(part, name, workspace, path)
+    why = invocation(part).outside_reason(workspace, path) if part.words else ""
     if why == SERVICE and any(os.path.basename(s).startswith(name[:6]) for s in confined.sockets):
         why = ""
     return why or next(_file_reasons(part, confined.profile()), "")
-
-
-def _reason_by_place(part: SimpleCommand, name: str, workspace: Workspace, path: str) -> str:
-    """Return why a command needs to run outside because of whom it is about, or where it installs."""
-    words = part.texts[1:]
-    if name == "kill" and any(w.isdigit() and w != "0" for w in words if not w.startswith("-")):
-        return PROCESSES
-    if name in ("poetry", "pip", "pip3") or words[:2] == ("-m", "pip"):
-        if name == "poetry":
-            installs = words[:1] in (("install",), ("add",), ("update",), ("sync",))
-            here = (workspace.root / ".venv").exists()
-        else:
-            installs = "install" in words and not any(w in ("-t", "--target", "--prefix", "--root") for w in words)
-            found = _locate_program(part.words[0].text, part, path)
-            here = any(Path(found).is_relative_to(root) for root in workspace.roots)
-        if installs and not here:
-            return INSTALLS
-    return ""
-
-
-def _locate_program(word: str, part: SimpleCommand, path: str) -> str:
-    """Return the file that a program name means, without following a final link: a venv's link belongs to the venv."""
-    if "/" in word:
-        return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
-    return next((f"{folder}/{word}" for folder in path.split(os.pathsep) if os.access(f"{folder}/{word}", os.X_OK)), "")
 
 
 # Kinds of effects on no known file: `-rf` may be `-r f` of some program.

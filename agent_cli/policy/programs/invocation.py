@@ -21,9 +21,10 @@ from agent_cli.policy.programs.git import GitWords, git_outside_reason, git_star
 from agent_cli.policy.programs.git_reads import GitNames, Objects, git_call, may_print, printed
 from agent_cli.policy.programs.parsing import parse_words
 from agent_cli.policy.programs.reads import BUILTINS, Reads, reads_of
-from agent_cli.policy.programs.row import Row
+from agent_cli.policy.programs.row import INSTALLS, PROCESSES, Row
 from agent_cli.policy.programs.table import find_row, program_name, row_of
 from agent_cli.policy.shell.words import SimpleCommand, Word
+from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_pattern
 
 # Words that after yarn and pnpm are no program, as they are after npx. "r" runs one.
@@ -236,11 +237,12 @@ class Invocation:
             return tuple(found) if found and len(found) == len(plain) else ()
         return tuple(row_of(name).hosts.split())
 
-    def outside_reason(self, root: Path) -> str:
-        """Return why a command of this program, with these words, must run outside the sandbox; "" if it need not.
+    def outside_reason(self, workspace: Workspace, path: str) -> str:
+        """Return why it must run outside the sandbox; "" if it need not. path: PATH of commands."""
+        return self._needs_of(workspace.root) or _reason_by_place(self.part, workspace, path)
 
-        root: of the workspace.
-        """
+    def _needs_of(self, root: Path) -> str:
+        """Return what the program needs, with these words, that the sandbox lacks."""
         if self.git is not None and not self.runner:
             return git_outside_reason(self.git, root)
         name, words = os.path.basename(self.part.program), self.part.texts[1:]
@@ -370,3 +372,28 @@ def _is_local(part: SimpleCommand) -> bool:
     return bool(program and part.cwds) and all(
         os.path.lexists(os.path.join(cwd, "node_modules/.bin", program)) for cwd in part.cwds or ()
     )
+
+
+def _reason_by_place(part: SimpleCommand, workspace: Workspace, path: str) -> str:
+    """Return why a command needs to run outside because of whom it is about, or where it installs."""
+    name, words = os.path.basename(part.program), part.texts[1:]
+    if name == "kill" and any(w.isdigit() and w != "0" for w in words if not w.startswith("-")):
+        return PROCESSES
+    if name in ("poetry", "pip", "pip3") or words[:2] == ("-m", "pip"):
+        if name == "poetry":
+            installs = words[:1] in (("install",), ("add",), ("update",), ("sync",))
+            here = (workspace.root / ".venv").exists()
+        else:
+            installs = "install" in words and not any(w in ("-t", "--target", "--prefix", "--root") for w in words)
+            found = _locate_program(part.words[0].text, part, path)
+            here = any(Path(found).is_relative_to(root) for root in workspace.roots)
+        if installs and not here:
+            return INSTALLS
+    return ""
+
+
+def _locate_program(word: str, part: SimpleCommand, path: str) -> str:
+    """Return the file that a program name means, without following a final link: a venv's link belongs to the venv."""
+    if "/" in word:
+        return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
+    return next((f"{folder}/{word}" for folder in path.split(os.pathsep) if os.access(f"{folder}/{word}", os.X_OK)), "")
