@@ -57,7 +57,8 @@ def _excluded(part: SimpleCommand, patterns: Iterable[str]) -> bool:
 
 
 def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: str) -> str:
-    if any(row_of(layer.words[0].text).outside == RIGHTS for layer in part.layers):
+    wrappers = (SimpleCommand(layer.words).program for layer in part.layers)
+    if any(row_of(name).outside == RIGHTS and "/" not in name for name in wrappers):
         return RIGHTS
     name = os.path.basename(part.program)
     why = invocation(part).outside_reason(workspace, path) if part.words else ""

@@ -224,6 +224,11 @@ def test_domains_let_package_managers_run_unasked_by_the_proxy(root: Path) -> No
     assert not policy.run_conditions("npm install").network
 
 
+def test_a_program_of_the_workspace_that_is_named_like_sudo_stays_inside(root: Path) -> None:
+    assert gate(root).run_conditions("/usr/bin/sudo make install").outside
+    assert not gate(root).run_conditions("./sudo make install").outside
+
+
 def test_what_only_looks_at_processes_runs_outside_unasked(root: Path) -> None:
     policy = gate(root)
     assert policy.decide("Bash", [Effect("run", "ps aux | grep node")]).level is Level.ALLOW
