@@ -144,7 +144,7 @@ BUDGETS = {
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 6700, "kernel.session": 7090, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300,
-    "policy": 12350, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15850,
+    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15850,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3050,
 }  # fmt: skip
 
