@@ -68,7 +68,8 @@ class PublicFiles:
                     state = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                changed = state.st_mtime_ns if _is_readable(state) and not RESERVED.match(entry.name) else None
+                shown = state.st_mode & stat.S_IROTH and _is_eligible(state) and not RESERVED.match(entry.name)
+                changed = state.st_mtime_ns if shown else None
                 # A newer one may be changed soon, as by `chmod` after `mktemp`.
                 if state.st_ctime_ns < settled:
                     known[key] = changed
@@ -78,7 +79,7 @@ class PublicFiles:
         for _, name in sorted(found):
             with suppress(OSError):
                 state = os.lstat(f"{self._folder}/{name}")
-                if _is_readable(state):
+                if state.st_mode & stat.S_IROTH and _is_eligible(state):
                     yield name, state
 
     def _is_public(self, name: str, state: os.stat_result) -> bool:
@@ -111,17 +112,14 @@ def entries_of(folder: Path) -> list[tuple[str, os.stat_result]]:
     return found
 
 
-def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(folder) as entries:
-        yield from islice(entries, _MAX_LOOKED_AT)
+        return list(islice(entries, _MAX_LOOKED_AT))
+    return []
 
 
 def _is_eligible(state: os.stat_result) -> bool:
     return state.st_uid in (os.geteuid(), 0) and stat.S_IFMT(state.st_mode) in (stat.S_IFREG, stat.S_IFDIR)
-
-
-def _is_readable(state: os.stat_result) -> bool:
-    return bool(state.st_mode & stat.S_IROTH) and _is_eligible(state)
 
 
 def _has_only_files(folder: Path) -> bool:
