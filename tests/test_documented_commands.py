@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,11 @@ def prepare(text: str, folder: Path, work: Path, env: dict[str, str]) -> None:
 def programs(folder: Path, env: dict[str, str]) -> Path:
     """The folder with the programs of the pages."""
     folder.mkdir()
-    agent = f'#!/bin/sh\nexec {shlex.join(program_command(env))} "$@"\n'
+    # Completion is for the shell that started the program, which a fork does not have above it.
+    agent = (
+        f'#!/bin/sh\n[ "$1" = --install-completion ] && exec {shlex.quote(sys.executable)} -m agent_cli "$@"\n'
+        f'exec {shlex.join(program_command(env))} "$@"\n'
+    )
     for name, text in (("agent", agent), ("agent-at-hand", agent), ("ollama", "#!/bin/sh\n")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)

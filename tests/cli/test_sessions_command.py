@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cli.commands.sessions import short_length
-from agent_cli.kernel.session.summary import age
+from agent_tools.text import short_age
 from tests.support.program import agent
 from tests.support.scripts import script
 
@@ -56,7 +56,7 @@ def test_json_has_every_field(work: Path) -> None:
     ],
 )
 def test_age_in_one_unit(time: str, text: str) -> None:
-    assert age(time, datetime(2026, 1, 10, 12, tzinfo=UTC)) == text
+    assert short_age(time, datetime(2026, 1, 10, 12, tzinfo=UTC)) == text
 
 
 def test_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:

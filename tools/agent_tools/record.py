@@ -120,8 +120,8 @@ class Value:
         return f"{type(self).__name__}({shown})"
 
     def replace(self: T, **changes: Any) -> T:
-        """Return a copy with some fields replaced."""
-        return type(self)(**{**self.__dict__, **changes})
+        """Return a copy with some fields replaced, and without what a cached property has worked out."""
+        return type(self)(**{**{n: v for n, v in self.__dict__.items() if n in self._fields}, **changes})
 
 
 def required_fields(cls: type[Value]) -> frozenset[str]:
