@@ -121,7 +121,9 @@ class Value:
 
     def replace(self: T, **changes: Any) -> T:
         """Return a copy with some fields replaced, and without what a cached property has worked out."""
-        return type(self)(**{**{n: v for n, v in self.__dict__.items() if n in self._fields}, **changes})
+        cls: Any = type(self)
+        copied: T = cls(**{**{n: v for n, v in self.__dict__.items() if n in cls._fields}, **changes})
+        return copied
 
 
 def required_fields(cls: type[Value]) -> frozenset[str]:
