@@ -13,6 +13,7 @@ from tests.support.hook_logs import given, hooks
 from tests.support.host_client import HostClient
 from tests.support.program import agent
 from tests.support.scripts import script
+from tests.support.waiting import soon
 
 SWITCHES = ("PreModelSwitch", "PostModelSwitch")
 
@@ -90,6 +91,7 @@ def test_hooks_hear_of_a_folder_that_is_added(work: Path, home: Path) -> None:
         host.ask("initialize")
         host.ask("register_repo_root", directory=str(work.parent / "third"))
         assert host.say("hi")["result"] == "One."
+        assert soon(lambda: len(given(log, "DirectoryAdded")) == 2, 60), "these hooks run in the background"
     added = [(line["directory"], line["source"]) for line in given(log, "DirectoryAdded")]
     assert added == [
         (str(work.parent / "other"), "slash_command"), (str(work.parent / "third"), "register_repo_root"),
