@@ -30,7 +30,7 @@ from benchmarks.serving import serving
 from benchmarks.snapshots import snapshots
 from benchmarks.stage import Stage, compile_sources
 from benchmarks.starting import hello, imports, version
-from benchmarks.table import Row, as_text, machine
+from benchmarks.table import Row, as_text, machine, write_page
 from benchmarks.terminal import draw, prompt
 from benchmarks.tooling import bash, edit
 from benchmarks.working import results, stdin, step, stream
@@ -49,6 +49,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--runs", type=int, default=5, help="runs of each contestant, more or less (default 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page, too")
     asked = parser.parse_args()
     compile_sources()
     found: list[Row] = []
@@ -69,6 +70,8 @@ def main() -> int:
                 else:
                     print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
     print(as_text(found))
+    if asked.page:
+        write_page(found, asked.page)
     if asked.json:
         report = {"machine": machine(), "rows": [row.plain() for row in found]}
         asked.json.write_text(json.dumps(report, indent=2) + "\n")

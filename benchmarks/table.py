@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from agent_tools.record import Value
@@ -35,6 +36,8 @@ class Row(Value):
         return {**{n: getattr(self, n) for n in self._fields}, "ratio": self.ratio}
 
 
+# The marks of a page around the table.
+_BEGIN, _END = "<!-- generated: by make bench -->", "<!-- end -->"
 HEAD = ("", "ours", "floor", "ratio", "goal", "")
 
 
@@ -65,6 +68,17 @@ def as_text(rows: Iterable[Row]) -> str:
     missed = sum(r.met is False for r in rows)
     lines.append(f"{sum(r.met is True for r in rows)} goals met, {missed} missed. {machine()}")
     return "\n".join(lines)
+
+
+def write_page(rows: Iterable[Row], page: Path) -> None:
+    """Put the table between the marks of a page of the documentation."""
+    table = [HEAD, ("---", "--:", "--:", "--:", "---", "---"), *map(cells, rows)]
+    lines = [f"| {' | '.join(line)} |" for line in table]
+    for text, shown in (("|   ", "| … "), ("<=", "≤"), ("MISSED", "missed")):
+        lines = [line.replace(text, shown) for line in lines]
+    before, mark, rest = page.read_text("utf-8").partition(_BEGIN)
+    after = rest[rest.index(_END) :]
+    page.write_text("\n".join([f"{before}{mark}", "", *lines, "", after]), "utf-8")
 
 
 def _line(texts: Iterable[str], widths: list[int]) -> str:

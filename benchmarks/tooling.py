@@ -70,7 +70,7 @@ def sandboxed(stage: Stage, runs: int, floor: Callable[[], None]) -> Iterator[Ro
 
 
 def edit(stage: Stage, runs: int) -> Iterator[Row]:
-    """One line in the middle of a large file, exactly given and with other blanks; by Edit and by a plain script."""
+    """One line in the middle of a large file, exactly given and with other spaces; by Edit and by a plain script."""
     lines = [f"    line {n} of some words, one of them number {n * 7919 % 10_007}\n" for n in range(SIZE // 50)]
     path = stage.home / "large.txt"
     path.write_text("".join(lines))
@@ -83,7 +83,7 @@ def edit(stage: Stage, runs: int) -> Iterator[Row]:
         for old, new in ((here, other), (other, here)):
             call(context, "Edit", file_path=str(path), old_string=old.rstrip("\n") + blanks + "\n", new_string=new)
 
-    for what, blanks in (("exact", ""), ("other blanks", "  ")):
+    for what, blanks in (("exact", ""), ("other spaces", "  ")):
         ours, floor = in_turn(lambda blanks=blanks: turn(blanks), lambda: plain(path, here, other), max(3, runs))  # type: ignore[misc]
         yield Row("edit", f"Edit in 5 MB, {what}, time", ours * 500, "ms", "", None, floor * 500)
 
