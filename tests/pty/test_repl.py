@@ -137,7 +137,7 @@ def test_slash_commands(work: Path) -> None:
     terminal.type("/modle")
     terminal.expect("Did you mean /mode")
     terminal.type("/model nonsense")
-    terminal.expect("nonsense")
+    terminal.expect("provider")
     terminal.type("/exit")
     assert "resume" not in terminal.end()
     assert terminal.exit_code == 0

@@ -24,6 +24,7 @@ class Terminal:
 
     def __init__(self, args: list[str], cwd: Path, **env: str) -> None:
         self._at_prompt = False
+        self._typed = ""
         self._ear, mouth = pty.openpty()
         fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
@@ -34,6 +35,9 @@ class Terminal:
 
     def expect(self, text: str) -> str:
         """Wait for `text`; what came before it, without colours."""
+        # The echo comes at once; what is typed after it may come before the program has read the line.
+        assert text not in self._typed, "the echo of what was typed is no answer"
+        self._typed = ""
         self._child.expect_exact(text)
         return plain(self._child.before)
 
@@ -46,6 +50,7 @@ class Terminal:
         """A line and Enter."""
         self._at_prompt = False
         self._send(text + "\r")
+        self._typed = text
 
     def send(self, text: str) -> None:
         """Keys, as they are."""
