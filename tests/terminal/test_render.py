@@ -6,11 +6,13 @@ import re
 from itertools import islice
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.shells.terminal.render.markdown import TAIL_ROWS, MarkdownStream
+from agent_cli.shells.terminal.render import markdown
+from agent_cli.shells.terminal.render.markdown import PLAIN_SIGNS, TAIL_ROWS, Layout, MarkdownStream
 from tests.support.fork_server import ROOT
+from tests.support.hypothesis_examples import examples
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -193,3 +195,22 @@ def test_a_long_paragraph_is_the_same_however_it_comes(sizes: list[int]) -> None
         lines += stream.feed(text[at : at + size])
         at += size
     assert plain([*lines, *stream.finish()]) == plain(rendered(text, 50))
+
+
+_WORDS = st.sampled_from(
+    ["a", "Bc", "words", "1", "1.", "2)", "-", "+", "=", "---", "===", "#", "x" * 9, "it's", '"q"', "a:b", "b:/c", "!",
+     "$5", "@me", "{x}", "50%", "a/b", "www.x.org", "me@x.org", "http://x", "&amp;", "_a_", "`c`", "|", "\\*", "[l](x)"]
+)  # fmt: skip
+_SPACES = st.sampled_from([" ", " ", " ", "\n", "  ", " \n", "  \n", "\n\n"])
+
+
+@given(parts=st.lists(st.tuples(_WORDS, _SPACES), min_size=1, max_size=9), width=st.integers(8, 20), item=st.booleans())
+@settings(max_examples=examples(300), deadline=None)
+def test_prose_without_markup_has_the_rows_that_the_parser_gives_it(
+    parts: list[tuple[str, str]], width: int, item: bool
+) -> None:
+    text = "".join(word + space for word, space in parts)
+    rows = Layout(PLAIN_SIGNS).lines(text, width, item=item)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(markdown, "_PLAIN_PROSE", re.compile("(?!)"))
+        assert rows == Layout(PLAIN_SIGNS).lines(text, width, item=item)

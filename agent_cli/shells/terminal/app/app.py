@@ -27,7 +27,6 @@ from agent_cli.shells.terminal.app.input_line import InputLine
 from agent_cli.shells.terminal.app.key_reader import NEWLINE, KeyReader
 from agent_cli.shells.terminal.app.keys import Controls, make_keys
 from agent_cli.shells.terminal.app.layout import (
-    Line,
     Marker,
     above,
     below_input,
@@ -39,6 +38,7 @@ from agent_cli.shells.terminal.app.layout import (
 from agent_cli.shells.terminal.app.output import SETTLE_SECONDS, AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.shells.terminal.app.protocol import DEFAULT_APPEARANCE, Appearance, Panel, ScreenSession
 from agent_cli.shells.terminal.app.question_panel import OpenDialog, QuestionPanel
+from agent_cli.shells.terminal.app.rows import Line
 from agent_cli.shells.terminal.app.view_screen import DEPTHS, view_screen
 from agent_cli.shells.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.shells.terminal.dialogs.view import Chosen, View, ViewState, prose_lines

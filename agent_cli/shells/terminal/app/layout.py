@@ -21,7 +21,6 @@ from prompt_toolkit.layout import (
     BufferControl,
     Dimension,
     DynamicContainer,
-    FormattedTextControl,
     HSplit,
     Layout,
     Window,
@@ -33,6 +32,7 @@ from prompt_toolkit.widgets import SearchToolbar
 from agent_cli.shells.terminal.app.input_line import PROMPT, InputLine
 from agent_cli.shells.terminal.app.protocol import LiveScreen
 from agent_cli.shells.terminal.app.question_panel import KEYS_ROWS, MAX_TYPED_PART
+from agent_cli.shells.terminal.app.rows import Line, Rows
 from agent_cli.shells.terminal.app.typed_text import WrapAtSpaces, count_typed_rows
 from agent_cli.shells.terminal.render.ansi import Fragment, cells, clip, fragments, to_ansi, truncate_cells, wrap
 from agent_cli.shells.terminal.render.code import PLAN_MARKS
@@ -106,7 +106,6 @@ MIN_ACTIVITY_CELLS = 24
 MIN_RULED_ROWS = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
 
-Line = tuple[Fragment, ...]
 _BLANK: Line = (("", ""),)
 
 
@@ -287,11 +286,9 @@ def make_layout(
         dont_extend_height=True,
         get_line_prefix=prefix,
     )
-    top: Window = _text(above, frame)
-    bottom: Window = _text(below, frame)
+    top, bottom = Rows(_once_per_frame(above, frame)), Rows(_once_per_frame(below, frame))
     shown = _once_per_frame(lambda: panel() or ((), 0), frame)
-    question = _text(lambda: shown()[0], frame, _PanelWindow)
-    question.line, question.row = typing, lambda: shown()[1]
+    question = _QuestionRows(lambda: shown()[0], typing, lambda: shown()[1])
     plain, draft = HSplit([top, typing, search, bottom]), HSplit([top, typing, search, question, bottom])
     reply, alone = HSplit([top, question, typing, search, bottom]), HSplit([top, question, bottom])
 
@@ -304,16 +301,17 @@ def make_layout(
     return Layout(DynamicContainer(current), focused_element=typing)
 
 
-class _PanelWindow(Window):
-    """The window of a question. While the input line is hidden, the cursor is at the highlighted choice."""
+class _QuestionRows(Rows):
+    """The rows of a question. While the input line is hidden, the cursor is at the highlighted choice."""
 
-    line: Window
-    row: Callable[[], int]
+    def __init__(self, rows: Lines, line: Window, row: Callable[[], int]) -> None:
+        super().__init__(rows)
+        self._line, self._row = line, row
 
     def write_to_screen(self, screen: Any, mouse_handlers: Any, write_position: Any, *more: Any) -> None:
         super().write_to_screen(screen, mouse_handlers, write_position, *more)
-        if self.line not in screen.cursor_positions:
-            screen.set_cursor_position(self.line, Point(0, write_position.ypos + self.row()))
+        if self._line not in screen.cursor_positions:
+            screen.set_cursor_position(self._line, Point(0, write_position.ypos + self._row()))
 
 
 class _ShowProposal(Processor):
@@ -339,23 +337,7 @@ class _ShowInvisible(Processor):
         return Transformation(shown)
 
 
-W = TypeVar("W", bound=Window)
 R = TypeVar("R")
-
-
-def _text(lines: Lines, frame: Callable[[], int], kind: type[W] = Window) -> W:  # type: ignore[assignment]
-    """Make a window of rows that are already clipped; without rows it has no height."""
-
-    def draw() -> tuple[StyleAndTextTuples, Dimension]:
-        rows = lines()
-        found: StyleAndTextTuples = []
-        for number, row in enumerate(rows):
-            found += [("", "\n")] * bool(number) + list(row)
-        return found, Dimension.exact(len(rows))
-
-    current = _once_per_frame(draw, frame)
-    control = FormattedTextControl(lambda: current()[0])
-    return kind(control, height=lambda: current()[1], wrap_lines=False, dont_extend_height=True)
 
 
 def _once_per_frame(find: Callable[[], R], frame: Callable[[], int]) -> Callable[[], R]:

@@ -2,8 +2,8 @@
 
 Private parts of prompt-toolkit are used, and the renderer's `erase` is replaced, only in this file: `_redraw`,
 `_on_resize`, `_handle_exception`, `_is_running`, `_running_in_terminal`, the output's `_cursor_visible`, the renderer's
-`_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`, and the copy of its state with which a frame that was not
-written is forgotten.
+`_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`, its function `_output_screen_diff`, and the copy of its
+state with which a frame that was not written is forgotten.
 
 The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
 answer; keys never wait. A late answer is ignored, but never mistaken for keys.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import prompt_toolkit.renderer
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -27,6 +28,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
 from agent_cli.shells.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter, KeyReader
+from agent_cli.shells.terminal.app.rows import draw_screen
 from agent_cli.shells.terminal.render.theme import ASK_BACKGROUND, Colors, parse_background
 
 # Seconds in which an answer counts, and for which the first lines wait.
@@ -179,6 +181,7 @@ class InlineApp(Application[None]):
         # Who holds the keys back, what reads them again, and those that were read and not handled.
         self._holders, self._holding = 0, ExitStack()
         self._held: list[KeyPress] = []
+        prompt_toolkit.renderer._output_screen_diff = draw_screen
         super().__init__(full_screen=False, erase_when_done=True, output=output, input=reader, **more)
         self._erase_drawn = self.renderer.erase
         self.renderer.erase = self._erase  # type: ignore[method-assign]

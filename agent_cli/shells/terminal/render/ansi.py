@@ -251,6 +251,8 @@ def to_ansi(text: Text, *, color: bool = True) -> str:
 
     color: False keeps bold, italic and underline, as NO_COLOR does.
     """
+    if not text.style and not text.spans:
+        return escape_controls(text.plain).replace("\n", "\\n")
     out = []
     if text.style and not text.spans:  # which Rich leaves to its console
         text = text.copy()

@@ -138,6 +138,9 @@ _LINK = Style(underline=True)
 _INLINE = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True), "a": _LINK}
 _HEADINGS = {"h1": Style(bold=True, underline=True), "h2": Style(bold=True)}
 _HEADING = Style(bold=True, italic=True)
+# Text of which CommonMark makes one paragraph without markup, as of most of what a model writes. It is rendered again
+# with each piece that streams in, and the parser takes twenty times as long.
+_PLAIN_PROSE = re.compile(r"(?:[A-Za-z](?:[A-Za-z0-9,.;()?!%'\"/+=#$@{}^-]|:(?!/)| (?![ \n])|\n(?=[A-Za-z]))*+)[ \n]*")
 
 
 class BlockSigns(Value):
@@ -164,8 +167,11 @@ class Layout:
 
         item: the source is the content of a list item.
         """
+        width = max(width, _MIN_TEXT_CELLS)
+        if _PLAIN_PROSE.fullmatch(source) and (rows := _wrap_words(source.split(), width)):
+            return rows
         self._source = source.split("\n")
-        return self._render_container(iter(_parser().parse(source)), max(width, _MIN_TEXT_CELLS), item=item)
+        return self._render_container(iter(_parser().parse(source)), width, item=item)
 
     def table(self, source: str, width: int) -> tuple[Table, list[Row]] | None:
         """Parse `source` as a table and return it with its rows; None if it is not a table."""
@@ -283,6 +289,19 @@ class Layout:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False})
     return parser.enable(["table", "strikethrough"]).disable(["image", "reference"])
+
+
+def _wrap_words(words: list[str], width: int) -> list[Text]:
+    """Return ASCII words in rows of at most `width` cells; nothing if a word is longer than that."""
+    rows, row = [], words[0]
+    for word in words[1:]:
+        if len(row) + 1 + len(word) <= width:
+            row += f" {word}"
+        else:
+            rows.append(row)
+            row = word
+    rows.append(row)
+    return [Text(row) for row in rows] if max(map(len, rows)) <= width else []
 
 
 def hang_indent(mark: str, lines: list[Text]) -> list[Text]:
