@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -308,6 +307,8 @@ def _changing(path: Path) -> Iterator[None]:
 
 
 def _change_toml(path: Path, name: str, server: McpServer | None) -> None:
+    import tomllib
+
     import tomlkit  # 40 ms, only for a change
     from tomlkit.exceptions import TOMLKitError
 
