@@ -48,6 +48,7 @@ def test_what_is_in_it(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_sdist_has_all_that_is_needed_and_gives_the_same_wheel(tmp_path: Path) -> None:
     """What `make release-check` does before it needs an index."""
     sdist, built = release_check["built"](tmp_path)
@@ -63,6 +64,7 @@ def test_a_release_without_a_section_in_the_changelog_is_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_it_runs_the_demo_from_an_empty_directory(wheel: Path, tmp_path: Path) -> None:
     """The dependencies come from the environment the tests run in, so that no index is needed."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)

@@ -117,6 +117,7 @@ def test_the_first_hour_line_by_line(work: Path, provider: KeyProvider) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_install_upgrade_and_removal(work: Path) -> None:
     """As pipx does it: an environment of its own. The dependencies are those of the tests, so no index is needed."""
     home, source = work.parent / "home", work.parent / "source"
