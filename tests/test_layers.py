@@ -72,7 +72,7 @@ DOORS = {
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
             "output", "input_line", "key_reader", "layout", "keys", "app", "question_panel", "playback", "typed_text",
-            "view_screen")),
+            "rows", "view_screen")),
         f"{_TERMINAL}/dialogs/session_picker.py",
         f"{_TERMINAL}/render/ansi.py",
     },
@@ -143,8 +143,8 @@ BUDGETS = {
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 1300, "extras.reports": 1250,
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 6700, "kernel.session": 7090, "knowledge": 1950,
-    "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1150, "mcp": 4450, "models": 8300,
-    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15850,
+    "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "mcp": 4450, "models": 8300,
+    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15950,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3050,
 }  # fmt: skip
 
@@ -367,7 +367,7 @@ def test_front_ends_take_public_names_from_the_package() -> None:
 
 # Names of other rooms, by room, that the shells, the command line, the extras and the doctor import beside the API. It
 # falls; a front end that needs more asks the objects that it has, and they get a method.
-INSIDE = 781
+INSIDE = 761
 
 
 def test_front_ends_import_few_names_from_inside() -> None:

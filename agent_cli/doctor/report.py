@@ -43,7 +43,6 @@ from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.kernel.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
 from agent_cli.knowledge.diagnostics import FileReport, ReportReader
-from agent_cli.knowledge.plugins.manifest import PluginError
 from agent_cli.knowledge.plugins.store import PluginStore
 from agent_cli.knowledge.tool_packages import installed_tools, load_tools
 from agent_cli.mcp.approvals import FINE_STATES, server_state
@@ -86,7 +85,7 @@ def _check_added_plugins(layers: Layers, run_env: RunEnvironment) -> list[Findin
     """Return a finding about the plugins of agent plugin, and one about those that only Claude Code has."""
     try:
         added = PluginStore(run_env.home).plugins if run_env.home is not None else {}
-    except PluginError:
+    except UsageError:
         return []  # reported with the settings
     used = [f"{plugin.name}{f' {plugin.version}' if plugin.version else ''}" for plugin in layers.plugins]
     off = sorted(added.keys() - {plugin.name for plugin in layers.plugins})

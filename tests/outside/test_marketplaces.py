@@ -13,9 +13,8 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.runtime.environment import find_environment
 from agent_cli.knowledge.loader import load_extensions
-from agent_cli.knowledge.plugins.install import Marketplace, accept, add_marketplace, stage_plugin
+from agent_cli.knowledge.plugins.install import Marketplace, PluginManager
 from agent_cli.knowledge.plugins.manifest import Plugin, PluginError
-from agent_cli.knowledge.plugins.store import PluginStore
 
 # A folder with the repositories as OWNER/NAME.
 FOLDER = os.environ.get("AGENT_MARKETPLACES", "")
@@ -29,32 +28,32 @@ WITHOUT_EFFECT = "lspServers"
 
 
 @pytest.fixture(params=MARKETS)
-def opened(request: pytest.FixtureRequest, work: Path) -> tuple[PluginStore, Marketplace]:
+def opened(request: pytest.FixtureRequest, work: Path) -> tuple[PluginManager, Marketplace]:
     if not Path(FOLDER, request.param).is_dir():
         pytest.skip("NOT TESTED: it could not be fetched")
-    store = PluginStore(work.parent / "home")
-    return store, add_marketplace(store, str(Path(FOLDER, request.param)), work, os.environ)
+    plugins = PluginManager(work.parent / "home", work, os.environ)
+    return plugins, plugins.add_marketplace(str(Path(FOLDER, request.param)))
 
 
 def local(market: Marketplace) -> list[str]:
     return [name for name, entry in market.entries.items() if isinstance(entry.get("source"), str)]
 
 
-def load(store: PluginStore, market: Marketplace, name: str, work: Path) -> Plugin:
+def load(store: PluginManager, market: Marketplace, name: str) -> Plugin:
     """Add a plugin and load it as a session does. Raises PluginError."""
-    accept(store, stage_plugin(store, f"{name}@{market.name}", work, os.environ))
+    store.accept(store.stage(f"{name}@{market.name}"))
     return store.load(next(known for known, entry in store.plugins.items() if entry.source == f"{name}@{market.name}"))
 
 
 def test_every_plugin_with_its_files_in_the_marketplace_loads(
-    opened: tuple[PluginStore, Marketplace], work: Path, home: Path
+    opened: tuple[PluginManager, Marketplace], work: Path, home: Path
 ) -> None:
     store, market = opened
     loaded: list[Plugin] = []
     failed: dict[str, str] = {}
     for name in local(market):
         try:
-            loaded.append(load(store, market, name, work))
+            loaded.append(load(store, market, name))
         except PluginError as error:
             failed[name] = str(error)
     notes = {plugin.name: plugin.notes for plugin in loaded if plugin.notes}
@@ -74,7 +73,7 @@ def test_every_plugin_with_its_files_in_the_marketplace_loads(
         assert {f"{plugin.name}:{n}" for n in (*plugin.commands, *plugin.skills)} <= set(found.from_files)
 
 
-def test_plugins_from_elsewhere_have_a_source_for_git(opened: tuple[PluginStore, Marketplace]) -> None:
+def test_plugins_from_elsewhere_have_a_source_for_git(opened: tuple[PluginManager, Marketplace]) -> None:
     _, market = opened
     refused: dict[str, Any] = {}
     for name in market.entries.keys() - set(local(market)):

@@ -1,7 +1,7 @@
 """Add, update, trust and remove plugins and marketplaces; read what a marketplace lists.
 
-A plugin is first staged beside the installed ones (`stage_plugin`), where the user is shown what it contains, and
-installed only once they agree (`accept`). Nothing of it runs before that.
+A plugin is first staged beside the installed ones, where the user is shown what it contains, and installed only once
+they agree. Nothing of it runs before that.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
-from agent_cli.knowledge.plugins.manifest import MAX_MANIFEST_BYTES, Plugin, PluginError, read_plugin
+from agent_cli.knowledge.plugins.manifest import MANIFEST, MAX_MANIFEST_BYTES, Plugin, PluginError, read_plugin
 from agent_cli.knowledge.plugins.obtain import PluginSource, obtain, parse_source
 from agent_cli.knowledge.plugins.store import InstalledPlugin, MarketplaceRecord, PluginStore, fingerprint_folder
 from agent_tools.fs.safe_files import private_folder, read_regular, resolve_inside
 from agent_tools.record import Value
-from agent_tools.text import shorten, utc_stamp
+from agent_tools.text import counted, one_line, shorten, utc_stamp
 
 FILE = ".claude-plugin/marketplace.json"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -130,81 +129,175 @@ class StagedPlugin(Value):
     left_out: tuple[str, ...] = ()
     known: bool = False
 
+    def describe(self) -> list[str]:
+        """Return lines about the plugin, for the question whether to trust it."""
+        commit = f", commit {self.record.commit[:12]}" if self.record.commit else ""
+        lines = self.plugin.describe(f"{one_line(self.record.source)}{commit}")
+        return [*lines, *(f"  left out: {one_line(text)}" for text in self.left_out)]
 
-def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str]) -> StagedPlugin:
-    """Stage a plugin: NAME@MARKETPLACE, or a source as in `parse_source`. Raises PluginError."""
-    found = re.fullmatch(r"([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*)", text)
-    if found is not None:
-        market = marketplace(store, found[2])
-        name, entry = market.entry(found[1])
-        source, label = market.source(name), f"{name}@{market.name}"
-    else:
-        if re.fullmatch(r"[A-Za-z0-9][\w.-]*", text) and not os.path.isdir(cwd / text):  # noqa: PTH112
-            raise PluginError(_where_to_find(store, text))
-        source, entry = parse_source(text, cwd), {}
-        label = source.location if source.kind != "git" else text
-    entry = {key: value for key, value in entry.items() if key != "source"}
-    staged = _staging_folder(store)
-    left_out: list[str] = []
-    try:
-        commit = obtain(source, staged, env, left_out)
-        plugin = read_plugin(staged, store.data_of("staged"), entry)
-        # The staging folder has a random name; a plugin without a manifest is named after its source.
-        if "name" not in entry and plugin.name == staged.name:
-            entry = {**entry, "name": _folder_name(source)}
-        plugin = read_plugin(staged, store.data_of(plugin.name), entry, label)
-        record = InstalledPlugin(
-            label, fingerprint_folder(staged), utc_stamp(), plugin.version, commit, enabled=True, entry=entry
-        )
-    except (PluginError, OSError) as error:
-        shutil.rmtree(staged, ignore_errors=True)
-        why = error if isinstance(error, PluginError) else f"{text}: {error.strerror or error}"
-        raise PluginError(str(why)) from None
-    before = store.plugins.get(plugin.name)
-    known = before is not None and before.digest == record.digest and store.files_of(plugin.name).is_dir()
-    return StagedPlugin(plugin, record, tuple(left_out), known)
+    def discard(self) -> None:
+        """Delete the staged files, if they were not installed."""
+        shutil.rmtree(self.plugin.folder, ignore_errors=True)
+
+
+class PluginManager(PluginStore):
+    """Changes the plugins and marketplaces of a user. Raises PluginError if their file cannot be used.
+
+    home: the user's home folder.
+    cwd: the folder that relative sources begin at.
+    env: the user's environment, for git.
+    """
+
+    def __init__(self, home: Path, cwd: Path, env: Mapping[str, str]) -> None:
+        super().__init__(home)
+        self._cwd, self._env = cwd, env
+
+    def stage(self, text: str) -> StagedPlugin:
+        """Stage a plugin: NAME@MARKETPLACE, or a source as in `parse_source`. Raises PluginError."""
+        found = re.fullmatch(r"([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*)", text)
+        if found is not None:
+            market = self.marketplace(found[2])
+            name, entry = market.entry(found[1])
+            source, label = market.source(name), f"{name}@{market.name}"
+        else:
+            if re.fullmatch(r"[A-Za-z0-9][\w.-]*", text) and not os.path.isdir(self._cwd / text):  # noqa: PTH112
+                raise PluginError(self._where_to_find(text))
+            source, entry = parse_source(text, self._cwd), {}
+            label = source.location if source.kind != "git" else text
+        entry = {key: value for key, value in entry.items() if key != "source"}
+        staged = self._staging_folder()
+        left_out: list[str] = []
+        try:
+            commit = obtain(source, staged, self._env, left_out)
+            plugin = read_plugin(staged, self.data_of("staged"), entry)
+            # The staging folder has a random name; a plugin without a manifest is named after its source.
+            if "name" not in entry and plugin.name == staged.name:
+                entry = {**entry, "name": _folder_name(source)}
+            plugin = read_plugin(staged, self.data_of(plugin.name), entry, label)
+            record = InstalledPlugin(
+                label, fingerprint_folder(staged), utc_stamp(), plugin.version, commit, enabled=True, entry=entry
+            )
+        except (PluginError, OSError) as error:
+            shutil.rmtree(staged, ignore_errors=True)
+            why = error if isinstance(error, PluginError) else f"{text}: {error.strerror or error}"
+            raise PluginError(str(why)) from None
+        before = self.plugins.get(plugin.name)
+        known = before is not None and before.digest == record.digest and self.files_of(plugin.name).is_dir()
+        return StagedPlugin(plugin, record, tuple(left_out), known)
+
+    def accept(self, staged: StagedPlugin) -> None:
+        """Install a staged plugin and trust it as it is. Raises PluginError or OSError."""
+        name, record = staged.plugin.name, staged.record
+        if fingerprint_folder(staged.plugin.folder) != record.digest:
+            raise PluginError(f"{name} changed while you looked at it; add it again")
+        with self.changing():
+            before = self.plugins.get(name)
+            _put_in_place(staged.plugin.folder, self.files_of(name))
+            self.plugins[name] = record.replace(enabled=before.enabled) if before is not None else record
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        """Enable or disable a plugin. Raises PluginError or OSError."""
+        with self.changing():
+            if name not in self.plugins:
+                raise PluginError(f"{name} was removed meanwhile")
+            self.plugins[name] = self.plugins[name].replace(enabled=enabled)
+
+    def remove(self, name: str, *, data: bool) -> None:
+        """Remove a plugin and its files, with `data` also the files that it created. Raises OSError."""
+        with self.changing():
+            self.plugins.pop(name, None)
+        shutil.rmtree(self.files_of(name), ignore_errors=True)
+        if data:
+            shutil.rmtree(self.data_of(name), ignore_errors=True)
+
+    def marketplace(self, name: str) -> Marketplace:
+        """Return a marketplace that was added. Raises PluginError."""
+        if name not in self.marketplaces:
+            known = f"; there are {', '.join(self.marketplaces)}" if self.marketplaces else ""
+            raise PluginError(
+                f"there is no marketplace {shorten(name, 60)}{known}: agent plugin marketplace add SOURCE"
+            )
+        record = self.marketplaces[name]
+        # A user's own folder is read in place, so that their changes to it take effect.
+        return read_marketplace(Path(record.source) if record.source.startswith("/") else self.marketplace_of(name))
+
+    def add_marketplace(self, text: str) -> Marketplace:
+        """Add or update a marketplace. Raises PluginError or OSError."""
+        source = parse_source(text, self._cwd)
+        if source.kind == "folder":
+            found = read_marketplace(Path(source.location))
+            with self.changing():
+                self.marketplaces[found.name] = MarketplaceRecord(source.location, utc_stamp())
+            return found
+        folder = self._staging_folder()
+        try:
+            commit = obtain(source, folder, self._env, [])
+            found = read_marketplace(folder)
+            message = text if source.kind == "git" else f"zip:{source.location}"
+            _put_in_place(folder, self.marketplace_of(found.name))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        with self.changing():
+            self.marketplaces[found.name] = MarketplaceRecord(message, utc_stamp(), commit)
+        return found.replace(folder=self.marketplace_of(found.name))
+
+    def update_marketplace(self, name: str) -> Marketplace:
+        """Add a marketplace again from its source. Raises PluginError or OSError."""
+        return self.add_marketplace(self.marketplaces[name].source.removeprefix("zip:"))
+
+    def update_marketplace_of(self, plugin: str) -> None:
+        """Update the marketplace that a plugin came from, if it came from one. Raises PluginError or OSError."""
+        source = self.plugins[plugin].source
+        market = source.partition("@")[2]
+        if market in self.marketplaces and source == f"{plugin}@{market}":
+            self.update_marketplace(market)
+
+    def remove_marketplace(self, name: str) -> None:
+        """Remove a marketplace; plugins that came from it stay. Raises OSError."""
+        with self.changing():
+            self.marketplaces.pop(name, None)
+        shutil.rmtree(self.marketplace_of(name), ignore_errors=True)
+
+    def _where_to_find(self, name: str) -> str:
+        """Return an error message for a name without a marketplace."""
+        offers = []
+        for known in self.marketplaces:
+            try:
+                if name in self.marketplace(known).entries:
+                    offers.append(f"{name}@{known}")
+            except PluginError:
+                continue
+        if offers:
+            return f"{name} is in a marketplace: agent plugin add {' or '.join(offers)}"
+        where = "none of your marketplaces has it" if self.marketplaces else "no marketplace was added yet"
+        return f"there is no folder {shorten(name, 60)}, and {where}: agent plugin marketplace add SOURCE"
+
+    def _staging_folder(self) -> Path:
+        folder = self.folder / "waiting"
+        private_folder(folder)
+        return folder / os.urandom(6).hex()
+
+
+def describe_folder(path: str) -> list[str]:
+    """Return lines about the plugin or marketplace in a folder, and what of it has no effect.
+
+    path: the folder, or a manifest in it. Raises PluginError or OSError.
+    """
+    below = next((n for n, file in enumerate(Path(path).parts) if file == Path(MANIFEST).parts[0]), None)
+    folder = Path(*Path(os.path.expanduser(path)).parts[:below])
+    lines: list[str] = []
+    if market := os.path.lexists(folder / FILE):
+        found = read_marketplace(folder)
+        lines = [f"{found.name}: {counted(len(found.entries), 'plugin')}"]
+        lines += [f"  not used: {one_line(note)}" for note in found.notes]
+    if not market or os.path.lexists(folder / MANIFEST):
+        lines += read_plugin(folder, folder / "data", None, str(folder)).describe(str(folder))
+    return lines
 
 
 def _folder_name(source: PluginSource) -> str:
     last = (source.path or source.location).rstrip("/").rpartition("/")[2].rpartition(":")[2]
     return last.removesuffix(".git").removesuffix(".zip")
-
-
-def _where_to_find(store: PluginStore, name: str) -> str:
-    """Return an error message for a name without a marketplace."""
-    offers = []
-    for known in store.marketplaces:
-        try:
-            if name in marketplace(store, known).entries:
-                offers.append(f"{name}@{known}")
-        except PluginError:
-            continue
-    if offers:
-        return f"{name} is in a marketplace: agent plugin add {' or '.join(offers)}"
-    where = "none of your marketplaces has it" if store.marketplaces else "no marketplace was added yet"
-    return f"there is no folder {shorten(name, 60)}, and {where}: agent plugin marketplace add SOURCE"
-
-
-def _staging_folder(store: PluginStore) -> Path:
-    folder = store.folder / "waiting"
-    private_folder(folder)
-    return folder / os.urandom(6).hex()
-
-
-def accept(store: PluginStore, staged: StagedPlugin) -> None:
-    """Install a staged plugin and trust it as it is. Raises PluginError or OSError."""
-    name, record = staged.plugin.name, staged.record
-    if fingerprint_folder(staged.plugin.folder) != record.digest:
-        raise PluginError(f"{name} changed while you looked at it; add it again")
-    with store.changing():
-        before = store.plugins.get(name)
-        _put_in_place(staged.plugin.folder, store.files_of(name))
-        store.plugins[name] = record.replace(enabled=before.enabled) if before is not None else record
-
-
-def discard(staged: StagedPlugin) -> None:
-    """Delete a plugin that was not accepted."""
-    shutil.rmtree(staged.plugin.folder, ignore_errors=True)
 
 
 def _put_in_place(new: Path, target: Path) -> None:
@@ -215,78 +308,3 @@ def _put_in_place(new: Path, target: Path) -> None:
         target.rename(old)
     new.rename(target)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def trust_plugin(store: PluginStore, name: str, digest: str) -> None:
-    """Trust the files of a plugin as they were shown, with this fingerprint. Raises PluginError or OSError."""
-    if fingerprint_folder(store.files_of(name)) != digest:
-        raise PluginError(f"{name} changed while you looked at it; look again")
-    with store.changing():
-        if name not in store.plugins:
-            raise PluginError(f"{name} was removed while you looked at it")
-        store.plugins[name] = store.plugins[name].replace(digest=digest, when=utc_stamp())
-
-
-def changed_plugins(home: Path) -> list[tuple[Plugin, str]]:
-    """Return the enabled plugins that changed since they were trusted, with their current fingerprints."""
-    found = []
-    with suppress(PluginError):
-        store = PluginStore(home)
-        for name, entry in store.plugins.items():
-            with suppress(PluginError, OSError):
-                digest = fingerprint_folder(store.files_of(name))
-                if entry.enabled and digest != entry.digest:
-                    found.append((read_plugin(store.files_of(name), store.data_of(name), entry.entry), digest))
-    return found
-
-
-def remove_plugin(store: PluginStore, name: str, *, data: bool) -> None:
-    """Remove a plugin and its files, with `data` also the files that it created. Raises OSError."""
-    with store.changing():
-        store.plugins.pop(name, None)
-    shutil.rmtree(store.files_of(name), ignore_errors=True)
-    if data:
-        shutil.rmtree(store.data_of(name), ignore_errors=True)
-
-
-def marketplace(store: PluginStore, name: str) -> Marketplace:
-    """Return a marketplace that was added. Raises PluginError."""
-    if name not in store.marketplaces:
-        known = f"; there are {', '.join(store.marketplaces)}" if store.marketplaces else ""
-        raise PluginError(f"there is no marketplace {shorten(name, 60)}{known}: agent plugin marketplace add SOURCE")
-    record = store.marketplaces[name]
-    # A user's own folder is read in place, so that their changes to it take effect.
-    return read_marketplace(Path(record.source) if record.source.startswith("/") else store.marketplace_of(name))
-
-
-def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str]) -> Marketplace:
-    """Add or update a marketplace. Raises PluginError or OSError."""
-    source = parse_source(text, cwd)
-    if source.kind == "folder":
-        found = read_marketplace(Path(source.location))
-        with store.changing():
-            store.marketplaces[found.name] = MarketplaceRecord(source.location, utc_stamp())
-        return found
-    folder = _staging_folder(store)
-    try:
-        commit = obtain(source, folder, env, [])
-        found = read_marketplace(folder)
-        message = text if source.kind == "git" else f"zip:{source.location}"
-        _put_in_place(folder, store.marketplace_of(found.name))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    with store.changing():
-        store.marketplaces[found.name] = MarketplaceRecord(message, utc_stamp(), commit)
-    return found.replace(folder=store.marketplace_of(found.name))
-
-
-def remove_marketplace(store: PluginStore, name: str) -> None:
-    """Remove a marketplace; plugins that came from it stay. Raises OSError."""
-    with store.changing():
-        store.marketplaces.pop(name, None)
-    shutil.rmtree(store.marketplace_of(name), ignore_errors=True)
-
-
-def update_source(record: MarketplaceRecord) -> str:
-    """Return the source from which to add a marketplace again."""
-    return record.source.removeprefix("zip:")

@@ -18,10 +18,11 @@ from agent_cli.config.schema import McpServer
 from agent_cli.config.server_keys import read_server
 from agent_cli.hooks import Hook
 from agent_cli.hooks.reader import parse_hooks
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import DecodeError, Value
-from agent_tools.text import fill_variables, shorten
+from agent_tools.text import fill_variables, one_line, shorten
 
 MANIFEST = ".claude-plugin/plugin.json"
 MAX_MANIFEST_BYTES = 1 << 20
@@ -54,7 +55,7 @@ _FILES = {
 }
 
 
-class PluginError(ValueError):
+class PluginError(UsageError):
     """A plugin or marketplace that cannot be used; the message says why and what to do."""
 
 
@@ -103,6 +104,16 @@ class Plugin(Value):
             what = server.url or " ".join((server.command, *server.args))
             found.append(f"MCP server {name}: {what}")
         return [text.replace(str(self.folder), f"${{{ROOT}}}") for text in found]
+
+    def describe(self, source: str) -> list[str]:
+        """Return lines about the plugin: its name, where it is from, its contents, and what has no effect."""
+        version = f" {one_line(self.version)}" if self.version else ""
+        return [
+            f"{self.name}{version}: {shorten(one_line(self.description), 300)}".removesuffix(": "),
+            f"  from {source}",
+            *(f"  {one_line(text)}" for text in self.describe_contents() or ["nothing that has an effect here"]),
+            *(f"  not used: {one_line(note)}" for note in self.notes),
+        ]
 
 
 def read_plugin(folder: Path, data: Path, entry: Mapping[str, Any] | None = None, source: str = "") -> Plugin:

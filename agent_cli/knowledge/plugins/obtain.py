@@ -233,8 +233,6 @@ def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: b
                 left -= len(data)
                 _write_file(target / name.removeprefix(top), data, runs=bool(mode & stat.S_IXUSR))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        if isinstance(error, PluginError):
-            raise
         raise PluginError(f"the archive cannot be read: {error}") from None
     except FileExistsError:
         raise PluginError("the archive has a file twice") from None

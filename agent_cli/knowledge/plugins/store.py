@@ -10,13 +10,14 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.knowledge.plugins.manifest import Plugin, PluginError, read_plugin
 from agent_tools.fs.safe_files import changing, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
+from agent_tools.text import utc_stamp
 
 FOLDER = ".agent/plugins"
 NAME = "installed.json"
@@ -43,6 +44,10 @@ class InstalledPlugin(Value):
     commit: str = ""
     enabled: bool = True
     entry: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+    def is_enabled_by(self, setting: Mapping[str, bool], name: str) -> bool:
+        """Return True unless the setting `enabled_plugins` disables the plugin, which has this name."""
+        return setting.get(self.source, setting.get(name, True))
 
 
 class MarketplaceRecord(Value):
@@ -126,6 +131,33 @@ class PluginStore:
             private_folder(plugin.data)
         return plugin
 
+    def inspect(self, name: str) -> tuple[Plugin, str]:
+        """Read a plugin, trusted or not, for somebody to look at; return it with the fingerprint of its files.
+
+        Raises PluginError or OSError.
+        """
+        digest, entry = fingerprint_folder(self.files_of(name)), self.plugins[name]
+        return read_plugin(self.files_of(name), self.data_of(name), entry.entry, entry.source), digest
+
+    def changed(self) -> list[tuple[Plugin, str]]:
+        """Return the enabled plugins that changed since they were trusted, with their current fingerprints."""
+        found = []
+        for name, entry in self.plugins.items():
+            with suppress(PluginError, OSError):
+                plugin, digest = self.inspect(name)
+                if entry.enabled and digest != entry.digest:
+                    found.append((plugin, digest))
+        return found
+
+    def trust(self, name: str, digest: str) -> None:
+        """Trust the files of a plugin as they were shown, with this fingerprint. Raises PluginError or OSError."""
+        if fingerprint_folder(self.files_of(name)) != digest:
+            raise PluginError(f"{name} changed while you looked at it; look again")
+        with self.changing():
+            if name not in self.plugins:
+                raise PluginError(f"{name} was removed while you looked at it")
+            self.plugins[name] = self.plugins[name].replace(digest=digest, when=utc_stamp())
+
 
 def load_plugins(
     home: Path | None, enabled: Mapping[str, bool], allowed: Callable[[str, str], str], problems: list[str]
@@ -144,7 +176,7 @@ def load_plugins(
         return []
     found = []
     for name, entry in store.plugins.items():
-        if not entry.enabled or not is_enabled(name, entry.source, enabled):
+        if not entry.enabled or not entry.is_enabled_by(enabled, name):
             continue
         if why := allowed(name, entry.source):
             problems.append(f"the plugin {name} is not loaded: {why}")
@@ -154,11 +186,6 @@ def load_plugins(
         except (PluginError, OSError) as error:
             problems.append(str(error))
     return found
-
-
-def is_enabled(name: str, source: str, enabled: Mapping[str, bool]) -> bool:
-    """Return True unless the setting `enabled_plugins` disables a plugin."""
-    return enabled.get(source, enabled.get(name, True))
 
 
 def fingerprint_folder(folder: Path) -> str:

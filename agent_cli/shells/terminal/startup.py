@@ -15,7 +15,18 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Config, Layers, Mode, RunEnvironment, Session, UserTrust, Warned, __version__, read_settings
+from agent_cli import (
+    Config,
+    Layers,
+    Mode,
+    RunEnvironment,
+    Session,
+    UsageError,
+    UserTrust,
+    Warned,
+    __version__,
+    read_settings,
+)
 from agent_cli.config.parsing import SettingsError
 from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.runtime import addresses
@@ -43,7 +54,7 @@ from agent_tools.text import counted, dollars, one_line, short_count, shorten
 
 with lazy_imports():
     from agent_cli.kernel.session import schedules  # few have any
-    from agent_cli.knowledge.plugins import install, manifest, store  # few have plugins
+    from agent_cli.knowledge.plugins import store  # few have plugins
     from agent_cli.models import server_info  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
 
@@ -219,14 +230,15 @@ def _ask_about_plugins(config: Config, run_env: RunEnvironment, layers: Layers, 
     """Ask about plugins that changed since the user trusted them."""
     if config.bare or run_env.home is None or not any("agent plugin trust" in text for text in layers.ignored):
         return layers
-    for plugin, digest in install.changed_plugins(run_env.home):
+    plugins = store.PluginStore(run_env.home)
+    for plugin, digest in plugins.changed():
         title = f"The plugin {plugin.name} has changed since you trusted it. It contains:"
         lines = [f"  {phrase}" for phrase in plugin.describe_contents()]
         if not dialogs.put(_before_start(title, lines, "Trust this version?")):
             continue
         try:
-            install.trust_plugin(store.PluginStore(run_env.home), plugin.name, digest)
-        except (manifest.PluginError, OSError) as error:
+            plugins.trust(plugin.name, digest)
+        except (UsageError, OSError) as error:
             dialogs.say(f"warning: your answer was not saved, because {error}")
         layers = read_settings(config, run_env)
     return layers

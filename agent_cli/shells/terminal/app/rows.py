@@ -2,6 +2,9 @@
 
 A window copies each character to the screen and the renderer writes each one by itself, for every frame of an answer
 that streams in; a row that has not changed since the last frame costs nothing here.
+
+One private part of prompt-toolkit is used: the function `_output_screen_diff` of its renderer, which draws all other
+screens.
 """
 
 from __future__ import annotations
