@@ -1,9 +1,9 @@
 """The screen below prompt-toolkit: an inline application whose every frame is one write.
 
 Private parts of prompt-toolkit are used, and the renderer's `erase` is replaced, only in this file and in `rows.py`:
-`_redraw`, `_on_resize`, `_handle_exception`, `_is_running`, `_running_in_terminal`, the output's `_cursor_visible`, the
-renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`, its function `_output_screen_diff`, and the copy
-of its state with which a frame that was not written is forgotten.
+`_redraw`, `_on_resize`, `_handle_exception`, `_is_running`, `_running_in_terminal`, the output's `_cursor_visible`,
+the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`, its function `_output_screen_diff`, and the
+copy of its state with which a frame that was not written is forgotten.
 
 The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
 answer; keys never wait. A late answer is ignored, but never mistaken for keys.
