@@ -120,7 +120,12 @@ def test_an_archive_that_cannot_be_looked_into_asks(tmp_path: Path) -> None:
         opened.writestr("src/.vscode/tasks.json", "{}")
     with zipfile.ZipFile(root / "b.zip", "w") as opened:
         opened.writestr("src/a", "")
+    with zipfile.ZipFile(root / "link.zip", "w") as opened:
+        link = zipfile.ZipInfo("src/link")
+        link.external_attr = 0o120777 << 16
+        opened.writestr(link, "/etc")
     both = ["Bash(tar:*)", "Bash(curl:*)"]
+    assert decide(root, "unzip link.zip", allow="Bash(unzip:*)").level is Level.ASK
     for command in ("tar xzf damaged.tgz", "curl https://a.b | tar xz", "curl -O https://a.b/x.tgz && tar xzf x.tgz"):
         assert decide(root, command, allow=",".join(both)).level is Level.ASK, command
     assert decide(root, "unzip a.zip", allow="Bash(unzip:*)").level is Level.ASK
