@@ -347,3 +347,24 @@ def test_a_rule_that_a_host_adds_is_applied_or_reported(
     assert len(found) == problems
     assert change_rules(made, {"type": "addRules", "behavior": "denied", "rules": rules})
     assert change_rules(made, {"type": "setMode", "mode": "plan"}) == []
+
+
+def test_a_host_removes_and_replaces_only_rules_of_the_session(tmp_path: Path) -> None:
+    made = Policy(Workspace(tmp_path), [read_rule("deny", "Read(kept.txt)", "settings", tmp_path)])
+    for kind, text in (("deny", "Read(a.txt)"), ("deny", "Read(b.txt)"), ("allow", "Bash(make:*)")):
+        made.add(kind, text)  # type: ignore[arg-type]
+    saved: list[str] = []
+
+    def change(how: str, kind: str, *rules: str, to: str = "session") -> list[str]:
+        update = {"type": how, "behavior": kind, "rules": rules, "destination": to}
+        assert change_rules(made, update, lambda text: saved.append(text) or "") == []
+        return [rule.text for rule in made.rules]
+
+    left = ["Read(kept.txt)", "Read(b.txt)", "Bash(make:*)"]
+    assert change("removeRules", "deny", "Read(a.txt)", "Read(kept.txt)", "Bash(make:*)") == left
+    left = ["Read(kept.txt)", "Bash(make:*)", "Read(c.txt)"]
+    assert change("replaceRules", "deny", "Read(c.txt)", to="localSettings") == left
+    left = ["Read(kept.txt)", "Read(c.txt)", "Bash(ls:*)"]
+    assert change("replaceRules", "allow", "Bash(ls:*)", to="localSettings") == left
+    assert change("addRules", "allow", "Bash(x)") == [*left, "Bash(x)"]
+    assert saved == ["Bash(ls:*)"]
