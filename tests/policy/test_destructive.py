@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.rules import read_rule, split_rules
 from agent_cli.policy.destructive import dangers
 from agent_cli.policy.git_reader import GitReader
+from agent_cli.policy.impact import at_stake
 from agent_cli.policy.lost_files import removed_files
 from agent_cli.policy.policy import Mode, Policy
 from agent_cli.policy.shell.analysis import analyse
@@ -278,6 +281,42 @@ def test_what_cannot_be_counted_is_said(refs: Path) -> None:
     assert "git restore: it is not known what it acts on: $X" in asked(refs, "git restore $X")
     unknown = "rm: in an unknown directory, so it is not known what would be lost"
     assert unknown in asked(refs, 'cd "$X" && rm -r src')
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        ("git stash drop", "git stash clear"),
+        ("git branch -D topic", "git update-ref refs/heads/topic main"),
+        ("git tag -d v1", "git tag -f v1 old"),
+        ("git push --force", "git fetch . +old:refs/remotes/origin/main"),
+        ("git gc --prune=now", "git branch -D topic"),
+        ("git reset --hard", "echo more >> b.py"),
+        ("git reset --hard", "git commit --allow-empty -m more"),
+        ("git restore a.py", "echo more >> a.py"),
+        ("git clean -fd", "echo more > more.txt"),
+        ("rm -rf build", "echo more > build/more.o"),
+        ("rm new.txt", "echo more >> new.txt"),
+        ("cd build && rm 01.o", "rm build/01.o"),
+        ("cp new.txt a.py", "echo more >> a.py"),
+    ],
+)
+def test_what_is_at_stake_is_marked_until_it_changes(refs: Path, command: str, change: str) -> None:
+    git(refs, "tag", "v1")
+    git(refs, "stash", "push", "--include-untracked")
+    git(refs, "stash", "apply")
+
+    def stake() -> dict[str, str]:
+        env = {"PATH": os.environ["PATH"], "HOME": str(refs.parent)}
+        return at_stake(command, str(refs), str(refs.parent), GitReader(str(refs), env, "trusted", 30.0))
+
+    before = stake()
+    assert before and before == stake()
+    if change.startswith("git "):
+        git(refs, *change.split()[1:])
+    else:
+        subprocess.run(["bash", "-c", change], cwd=refs, check=True)
+    assert stake() != before
 
 
 def test_a_dropped_stash_after_one_of_untracked_files_loses_them(repo: Path) -> None:
