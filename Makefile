@@ -30,8 +30,8 @@ quick: $(VENV)/.dev
 	$(BIN)/pytest -n $(JOBS) -m "not slow" $(KERNEL) --ignore=tests/policy/test_corpus.py \
 	  --ignore-glob='*/policy/test_hostile*.py'
 
-# The branches of the kernel, the gate, undo and the edit tools that these tests take, also in the programs that they
-# start. It takes COVERAGE_TESTS='tests/engine tests/undo', too.
+# The branches of the kernel, the gate, undo and the edit tools that tests take, also in the programs that they start.
+# The tests take half as long again. COVERAGE_TESTS='tests/engine tests/undo': only these.
 COVERAGE_TESTS ?= $(KERNEL) tests/undo tests/tools/edit
 coverage: $(VENV)/.dev
 	$(BIN)/coverage erase
