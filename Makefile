@@ -8,7 +8,7 @@ JOBS ?= 5
 # The modules of the tests, whose assertions pytest rewrites, are compiled once and not by every worker of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories seatbelt web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages docs \
+.PHONY: demo test quick coverage lint types tests fuzz undo-fuzz crashes stories seatbelt web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages docs \
 	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
@@ -29,6 +29,15 @@ KERNEL := $(addprefix tests/,kernel config engine git hooks knowledge policy run
 quick: $(VENV)/.dev
 	$(BIN)/pytest -n $(JOBS) -m "not slow" $(KERNEL) --ignore=tests/policy/test_corpus.py \
 	  --ignore-glob='*/policy/test_hostile*.py'
+
+# The branches of the kernel, the gate, undo and the edit tools that tests take, also in the programs that they start.
+# The tests take half as long again. COVERAGE_TESTS='tests/engine tests/undo': only these.
+COVERAGE_TESTS ?= $(KERNEL) tests/undo tests/tools/edit
+coverage: $(VENV)/.dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(JOBS) --timeout=400 $(COVERAGE_TESTS)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -191,4 +200,4 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@touch $@ $(VENV)/.runtime
 
 clean:
-	rm -rf .venv .venv-* .site site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .site site dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

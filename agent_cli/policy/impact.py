@@ -192,12 +192,14 @@ def _refs(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
             yield f"changes a ref that is not known: {word.text}"
             continue
         try:
-            full = git.ask(cwd, "rev-parse", "--symbolic-full-name", "--end-of-options", word.text).strip()
-            if not full:
-                continue  # it is made by this
-            only = int(git.ask(cwd, "rev-list", "--count", full, "--not", f"--exclude={full}", "--all"))
+            # Without --end-of-options, which git would print as well.
+            full, *head = git.ask(cwd, "rev-parse", "--symbolic-full-name", word.text, "HEAD").split()
+            if not head:
+                continue  # a commit, not a ref
+            others = ("--not", f"--exclude={full}", "--glob=refs/*", *(name for name in head if name != full))
+            only = int(git.ask(cwd, "rev-list", "--count", full, *others))
         except LookupError:
-            continue
+            continue  # it is made by this
         had = f"{counted(only, 'commit')} that nothing else has" if only else "all its commits are elsewhere too"
         yield f"moves or deletes {word.text}: {had}"
 

@@ -375,3 +375,12 @@ def test_a_command_of_claude_code_never_starts_a_session(line: str, hint: str, w
 def test_a_sentence_that_begins_with_such_a_command_is_a_prompt(work: Path) -> None:
     for line in ("stop the server", "kill all flaky tests", "logs are too long"):
         assert command_hint(line.split(), ()) == ""
+
+
+@pytest.mark.parametrize("flag", ["--system-prompt", "--append-system-prompt"])
+def test_a_continued_session_takes_a_prompt_that_is_given_and_else_has_its_own(work: Path, flag: str) -> None:
+    begun = run(work, "-p hi")
+    given = run(work, f"-p -c hi {flag} 'You are terse.'")
+    kept = run(work, "-p -c hi")
+    assert "You are terse." in given.system and "You are terse." not in begun.system
+    assert kept.system == begun.system

@@ -11,7 +11,7 @@ import pytest
 from agent_cli.kernel.decisions import Approve, Defer, QuestionReply, Reject
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.kernel.messages import AssistantMessage
-from agent_cli.kernel.results import Complete, Failure, LimitReached, Limits
+from agent_cli.kernel.results import Complete, Failed, Failure, LimitReached, Limits
 from agent_cli.models.base import Chunk, Notice, Request
 from agent_cli.models.scripted import ScriptedClient
 from agent_tools.cancel import CancelToken
@@ -172,6 +172,21 @@ def test_where_the_user_watches_failures_ask_instead_of_ending(root: Path) -> No
     world = World(root, [*bad, {"text": "Ok."}], attended=True, asker=user)
     assert isinstance(world.turn(limits=Limits(failures=5)), Complete)
     assert user.questions == ["Nothing succeeded in 5 rounds in a row. Continue?"]
+
+
+def test_where_the_user_watches_refusals_ask_too_and_are_counted_anew(root: Path) -> None:
+    run = {"calls": [call("Bash", command="rm a.txt")]}
+    user = Asked("Continue")
+    world = World(root, [run] * 5 + [{"text": "I may not."}], [Reject()] * 5, attended=True, asker=user)
+    assert isinstance(world.turn(), Complete)
+    assert user.questions == ["The same call was refused 3 times. Continue?"]
+
+
+def test_a_user_who_leaves_such_a_question_open_interrupts_the_turn(root: Path) -> None:
+    bad = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(9)]
+    world = World(root, bad, attended=True, asker=lambda asked: Defer())
+    result = world.turn(limits=Limits(failures=5))
+    assert isinstance(result, Failed) and result.end.diagnostics.terminal_reason == "interrupted"
 
 
 def test_where_nobody_watches_a_circle_ends_the_turn(root: Path) -> None:

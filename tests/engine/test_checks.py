@@ -62,6 +62,13 @@ LINES = {
     "yes | head -1 | pytest": "yes",
     "pytest && ruff check . && mypy": "yes",
     "ruff check . | cat && pytest | cat": "no",
+    "uv run pytest -q": "yes",
+    "uv run --quiet pytest": "yes",
+    "uv run coverage run -m pytest": "yes",
+    "poetry run mypy && npx --yes jest": "yes",
+    "coverage run -m unittest": "yes",
+    "time { pytest; }": "yes",
+    "uv run pytest; echo done": "no",
     "pytest; echo done": "no",
     "pytest\necho done": "no",
     "pytest || true": "no",
@@ -126,6 +133,12 @@ LINES = {
     "pytest --version": "none",
     "pytest --collect-only -q": "none",
     "make -n test": "none",
+    "uv pip install pytest": "none",
+    "uv run": "none",
+    "uv run --quiet": "none",
+    "coverage report": "none",
+    "coverage run pytest.py": "none",
+    "npx": "none",
     "ls": "none",
 }
 
@@ -138,7 +151,7 @@ def tools(root: Path) -> Path:
     (root / "lenient.sh").write_text("set +e\n")
     (root / "setup.cfg").write_text("pytest\n")
     code = root / "code"
-    for name in ("pytest", "mypy", "ruff", "python3"):
+    for name in ("pytest", "mypy", "ruff", "python3", "uv", "poetry", "npx", "coverage"):
         program = root / "bin" / name
         program.write_text(f'#!/bin/sh\necho ran >> {root}/ran\necho FAILED or not\nexit "$(cat {code})"\n')
         program.chmod(0o755)

@@ -174,6 +174,14 @@ def test_in_a_small_window_what_was_read_a_round_ago_can_still_be_edited(tmp_pat
     assert found[-1].startswith("Edited number.py")
 
 
+def test_a_call_that_failed_a_round_ago_stops_no_clearing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    failing = call("Edit", file_path="a.txt", old_string="b", new_string="c")
+    calls = [each for number in range(12) for each in (printing(number), failing)]
+    world, model = world_with(tmp_path, call("Read", file_path="a.txt"), *calls, allow=("Bash", "Edit"))
+    assert world.of(Compacted) and any(text.startswith(CLEARED) for text in results(model.requests[-1]))
+
+
 @pytest.mark.parametrize("look", [
     call("Bash", command="grep -n 'f7()' number.py; seq -f 'line %g' 300"),
     call("Grep", pattern="f7\\(\\)", path="number.py", output_mode="content", **{"-B": 100, "-A": 100}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: P
     # Nothing of it is lost.
     assert len([m for m in world.history if isinstance(m, ToolMessage)]) == 9
     assert world.names.index("Compacting") < world.names.index("Compacted")
+
+
+def test_a_summary_names_the_commands_in_the_background(tmp_path: Path) -> None:
+    command = "until [ -e done ]; do sleep 0.05; done"
+
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        if number == 0:
+            return {"calls": [call("Bash", command=command, run_in_background=True)]}
+        return reading(*(f"f{n}.txt" for n in range(9)))(number - 1, request)  # type: ignore[no-any-return]
+
+    world = world_with(tmp_path, NarrowModel(answer, SIZE), allow=("Bash",))
+    assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
+    (tmp_path / "done").touch()
+    made = world.of(Compacted)[0]
+    assert re.search(rf"Running background commands:\n\S+: {re.escape(command)}", made.head[0].text)  # type: ignore[union-attr]
+    assert made.restated[1] == "background commands"
 
 
 def test_lines_that_were_cut_from_a_carried_file_count_as_unseen(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -58,6 +59,23 @@ def test_nothing_is_told_if_nothing_changed(work: Path) -> None:
     run(work, "read", replies=[READ, {"text": "ok"}])
     run(work, "-c", "and?", replies=[{"text": "ok"}])
     assert told(work) == ""
+
+
+def test_whether_somebody_can_answer_is_told_whenever_that_changes(work: Path) -> None:
+    ask = ("--on-ask", "suspend")
+    runs: list[tuple[tuple[str, ...], str]] = [
+        ((), ""), (("-c", *ask), "present"), (("-c", *ask), ""), (("-c",), "nobody"), (("-c",), ""),
+        (("-c", *ask), "present"), (("-c",), "nobody"),
+    ]  # fmt: skip
+    expected = []
+    for args, change in runs:
+        run(work, *args, "go", replies=[{"text": "ok"}])
+        expected += [change] if change else []
+        [log] = (work.parent / "home").rglob("sessions/*/*.jsonl")
+        lines = [json.loads(line)["data"].get("message", {}) for line in log.read_text().splitlines()]
+        texts = "\n".join(m["text"] for m in lines if m.get("type") == "UserMessage")
+        found = re.findall(r"The user is (present) from here on|(?i:(nobody)) can answer from here on", texts)
+        assert ["".join(each).lower() for each in found] == expected
 
 
 def test_branch_commits_and_changed_files_are_told_once(work: Path) -> None:

@@ -302,3 +302,13 @@ def test_a_waiting_session_is_read_once_and_built_once(work: Path, monkeypatch: 
         assert counts == {"read": 1, "built": 1}
     finally:
         agent.close()
+
+
+def test_a_rule_that_was_allowed_with_a_call_holds_in_the_processes_that_resume_the_turn(work: Path) -> None:
+    other = {"calls": [call("Bash", command="mkdir x")]}
+    suspend(work, [{"calls": [once("one")]}, other, {"calls": [once("one")]}, {"text": "Done."}])
+    rule = pending(work)[0]["pending"][0]["rule"]
+    assert agent(["approve", "--rule", rule], work).returncode == 3
+    done = agent(["approve"], work)
+    assert done.returncode == 0, done.stderr
+    assert log(work) == ["one", "one"] and (work / "x").is_dir()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.rules import read_rule, split_rules
 from agent_cli.policy.destructive import dangers
 from agent_cli.policy.git_reader import GitReader
+from agent_cli.policy.impact import at_stake
 from agent_cli.policy.lost_files import removed_files
 from agent_cli.policy.policy import Mode, Policy
 from agent_cli.policy.shell.analysis import analyse
@@ -212,6 +215,112 @@ def test_stashes_and_branches(repo: Path) -> None:
     assert "deletes the branch topic: 1 commit that no other branch has" in asked(repo, "git branch -D topic")
     git(repo, "branch", "same")
     assert "deletes the branch same: all its commits are on others too" in asked(repo, "git branch -D same")
+
+
+@pytest.fixture
+def refs(repo: Path) -> Path:
+    """The same repository: main has a second commit, `old` the first; a commit of its own is on `topic`."""
+    git(repo, "branch", "old")
+    git(repo, "commit", "-am", "second")
+    git(repo, "checkout", "-b", "topic")
+    (repo / "a.py").write_text("topic\n")
+    git(repo, "commit", "-am", "on topic")
+    git(repo, "checkout", "main")
+    return repo
+
+
+@pytest.mark.parametrize("command", [
+    "git branch -f topic main", "git branch -M old topic", "git branch -C old topic", "git branch -f -m old topic",
+    "git checkout -B topic main", "git switch -C topic main", "git update-ref refs/heads/topic main",
+    "git update-ref -d refs/heads/topic", "git fetch . +main:topic", "git fetch -f . main:topic",
+])  # fmt: skip
+def test_a_branch_that_is_moved_loses_the_commits_that_nothing_else_has(refs: Path, command: str) -> None:
+    name = "refs/heads/topic" if "refs/" in command else "topic"
+    assert f"moves or deletes {name}: 1 commit that nothing else has" in asked(refs, command)
+    git(refs, "tag", "kept", "topic")
+    assert f"moves or deletes {name}: all its commits are elsewhere too" in asked(refs, command)
+
+
+def test_the_current_branch_and_tags_are_such_refs_too(refs: Path) -> None:
+    moved = "moves or deletes {}: 1 commit that nothing else has"
+    for name, command in (("main", "git checkout -B main old"), ("HEAD", "git update-ref HEAD old")):
+        assert "all its commits are elsewhere too" in asked(refs, command)  # topic has them
+        git(refs, "commit", "--allow-empty", "-m", "third")
+        assert moved.format(name) in asked(refs, command)
+        git(refs, "reset", "--hard", "HEAD~1")
+    git(refs, "tag", "v1", "topic")
+    assert "all its commits are elsewhere too" in asked(refs, "git tag -d v1")
+    git(refs, "branch", "-D", "topic")
+    for command in ("git tag -d v1", "git tag -f v1 main"):
+        assert moved.format("v1") in asked(refs, command), command
+    git(refs, "checkout", "--detach", "v1")
+    assert "moves or deletes v1: all its commits are elsewhere too" in asked(refs, "git tag -d v1")
+
+
+def test_what_is_not_known_of_a_ref_is_said(refs: Path) -> None:
+    assert "git update-ref --stdin: it is not known which refs it changes" in asked(refs, "git update-ref --stdin")
+    assert "changes a ref that is not known: $X" in asked(refs, "git tag -d $X")
+    for command in ("git branch -f new main", "git update-ref -d $(git rev-parse HEAD)"):
+        assert "moves or deletes" not in asked(refs, command), command
+
+
+def test_what_only_the_reflog_has_is_forgotten(refs: Path) -> None:
+    commands = ("git reflog expire --expire=now --all", "git gc --prune=now", "git prune", "git repack -a -d")
+    for command in commands:
+        assert "forgets no commit that only the reflog has" in asked(refs, command), command
+    git(refs, "commit", "--allow-empty", "-m", "third")
+    git(refs, "reset", "--hard", "HEAD~1")
+    for command in commands:
+        assert "forgets 1 commit that only the reflog has" in asked(refs, command), command
+
+
+def test_what_cannot_be_counted_is_said(refs: Path) -> None:
+    everything = "makes origin identical to this repository: anything that is only there is lost"
+    assert everything in asked(refs, "git push --mirror")
+    assert "git filter-branch: it is not known what it may lose" in asked(refs, "git filter-branch x")
+    assert "git restore: it is not known what it acts on: $X" in asked(refs, "git restore $X")
+    unknown = "rm: in an unknown directory, so it is not known what would be lost"
+    assert unknown in asked(refs, 'cd "$X" && rm -r src')
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        ("git stash drop", "git stash clear"),
+        ("git branch -D topic", "git update-ref refs/heads/topic main"),
+        ("git tag -d v1", "git tag -f v1 old"),
+        ("git push --force", "git fetch . +old:refs/remotes/origin/main"),
+        ("git gc --prune=now", "git branch -D topic"),
+        ("git reset --hard", "echo more >> b.py"),
+        ("git reset --hard", "git commit --allow-empty -m more"),
+        ("git restore a.py", "echo more >> a.py"),
+        ("git clean -fd", "echo more > more.txt"),
+        ("rm -rf build", "echo more > build/more.o"),
+        ("rm new.txt", "echo more >> new.txt"),
+        ("cd build && rm 01.o", "rm build/01.o"),
+        ("cp new.txt a.py", "echo more >> a.py"),
+    ],
+)
+def test_what_is_at_stake_is_marked_until_it_changes(refs: Path, command: str, change: str) -> None:
+    git(refs, "tag", "v1")
+    git(refs, "stash", "push", "--include-untracked")
+    git(refs, "stash", "apply")
+
+    def stake() -> dict[str, str]:
+        env = {"PATH": os.environ["PATH"], "HOME": str(refs.parent)}
+        return at_stake(command, str(refs), str(refs.parent), GitReader(str(refs), env, "trusted", 30.0))
+
+    before = stake()
+    assert before and before == stake()
+    if change.startswith("git "):
+        git(refs, *change.split()[1:])
+    else:
+        subprocess.run(["bash", "-c", change], cwd=refs, check=True)
+    assert stake() != before
+
+
+def test_a_dropped_stash_after_one_of_untracked_files_loses_them(repo: Path) -> None:
+    assert "loses 1 untracked file: new.txt" in asked(repo, "git stash -u; git stash drop")
 
 
 def test_a_forced_push_replaces_what_the_remote_has(repo: Path, tmp_path: Path) -> None:

@@ -47,6 +47,35 @@ def test_a_patch_is_judged_by_the_files_that_it_names(tmp_path: Path) -> None:
     assert decide(root, "git apply nothing", allow="Bash", deny="Edit(other/**)").level is Level.ASK
 
 
+@pytest.mark.parametrize(
+    ("rule", "command", "reason"),
+    [
+        ("curl", "curl --url file:///etc/shadow", "looks like it holds secrets: /etc/shadow"),
+        ("curl", "curl --url file://x/etc/shadow https://a.b", "looks like it holds secrets: /etc/shadow"),
+        ("curl", "curl https://a.b", ""),
+        ("terraform", "terraform fmt ../x", "changes a file outside the workspace"),
+        ("go build", "go build -asmflags=-I/x", "go with -asmflags, which a rule for go alone does not cover"),
+        ("go build", "go build -asmflags=-S", ""),
+        ("bash", "bash -? ls", "shell code that is not known"),
+        ("cat", "cat < /dev/tcp/192.0.2.1/80", "opens a network connection"),
+        ("id", "printf %%%n x", "printf, which sets a variable"),
+        ("id", "printf %%n x", ""),
+    ],
+)
+def test_what_is_asked_about_a_program_that_a_rule_allows(tmp_path: Path, rule: str, command: str, reason: str) -> None:
+    found = decide(tmp_path, command, allow=f"Bash({rule}:*)")
+    assert found.level is (Level.ASK if reason else Level.ALLOW), found.reason
+    assert reason in found.reason
+
+
+def test_a_script_that_may_read_any_file_is_compared_with_what_is_denied(tmp_path: Path) -> None:
+    for script in ("r .env", "s/x/cat .env/e", "R .env"):
+        found = decide(tmp_path, f"sed '{script}' a", allow="Bash(sed:*)", deny="Read(.env)")
+        assert (found.level, found.final, found.by) == (Level.ASK, True, "rule"), script
+    found = decide(tmp_path, "sed 'w x' a", allow="Bash(sed:*)", deny="Read(.env)")
+    assert (found.level, found.final, found.by) == (Level.ASK, False, "default")
+
+
 def test_a_rule_that_names_the_target_covers_it(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()
@@ -120,7 +149,12 @@ def test_an_archive_that_cannot_be_looked_into_asks(tmp_path: Path) -> None:
         opened.writestr("src/.vscode/tasks.json", "{}")
     with zipfile.ZipFile(root / "b.zip", "w") as opened:
         opened.writestr("src/a", "")
+    with zipfile.ZipFile(root / "link.zip", "w") as opened:
+        link = zipfile.ZipInfo("src/link")
+        link.external_attr = 0o120777 << 16
+        opened.writestr(link, "/etc")
     both = ["Bash(tar:*)", "Bash(curl:*)"]
+    assert decide(root, "unzip link.zip", allow="Bash(unzip:*)").level is Level.ASK
     for command in ("tar xzf damaged.tgz", "curl https://a.b | tar xz", "curl -O https://a.b/x.tgz && tar xzf x.tgz"):
         assert decide(root, command, allow=",".join(both)).level is Level.ASK, command
     assert decide(root, "unzip a.zip", allow="Bash(unzip:*)").level is Level.ASK

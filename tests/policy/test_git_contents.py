@@ -98,6 +98,18 @@ def test_a_denial_of_files_holds_also_where_git_is_allowed(root: Path, command: 
         assert decide(root, command, **lists).level is Level.DENY
 
 
+def test_a_name_that_a_glob_finds_is_no_revision_of_a_denied_file(root: Path) -> None:
+    assert decide(root, "git show *", deny="Read(.env)").level is Level.ALLOW
+    named = root / "HEAD~2:.env"
+    named.touch()
+    try:
+        for command in ("git show *", "git show HEAD*", "git show H*~2:*"):
+            found = decide(root, command, allow="Bash(git:*)", deny="Read(.env)")
+            assert (found.level, found.final) == (Level.ASK, True), command
+    finally:
+        named.unlink()
+
+
 def test_all_files_are_compared_before_one_is_asked_about(root: Path) -> None:
     """The secret one comes first in the list of names."""
     assert decide(root, "git show HEAD~2", deny="Read(src/**)").level is Level.DENY

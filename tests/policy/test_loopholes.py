@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from agent_cli.kernel.decisions import Level
+from agent_cli.policy.git_use import Use
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
+from tests.support.repositories import git
 
 
 def _gate(root: Path, path: str) -> Policy:
@@ -109,3 +111,36 @@ def test_a_search_of_gits_folder_leaves_out_a_password(root: Path) -> None:
     assert not readable(root / ".git/config")
     command = Effect("run", "grep -r basic .git")
     assert _gate(root, "/usr/bin:/bin").decide("Bash", [command]).level is Level.ASK
+
+
+@pytest.mark.parametrize("use", ["plain", "trusted"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "[diff]\n\texternal = ./x", '[diff "a"]\n\ttextconv = ./x', '[filter "a"]\n\tclean = ./x',
+        "[include]\n\tpath = /x", "[core]\n\tworktree = /etc",
+    ],
+)  # fmt: skip
+def test_what_git_starts_is_looked_up_before_each_call(tmp_path: Path, entry: str, use: Use) -> None:
+    """The configuration was harmless when the session began, or has been trusted since."""
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init", "-q")
+    gate = Policy(Workspace(root), env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, git_use=use)
+    status = [Effect("run", "git status")]
+    assert gate.decide("Bash", status).level is Level.ALLOW
+    with (root / ".git/config").open("a") as file:
+        file.write(f"{entry}\n")
+    found = gate.decide("Bash", status)
+    assert (found.level, "own git configuration may start a program" in found.reason) == (Level.ASK, True)
+
+
+@pytest.mark.parametrize("name", ["commondir", "config"])
+def test_a_git_folder_that_leads_elsewhere_or_cannot_be_read_is_asked_about(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init", "-q")
+    with (root / ".git" / name).open("a") as file:
+        file.write({"commondir": "/etc", "config": "[core\nbroken"}[name])
+    gate = Policy(Workspace(root), env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, git_use="plain")
+    assert gate.decide("Bash", [Effect("run", "git status")]).level is Level.ASK

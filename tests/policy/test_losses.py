@@ -15,6 +15,13 @@ from agent_cli.policy.shell.analysis import analyse
 from tests.support.repositories import git
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files are waited for: on a busy machine they may take longer than a user would wait."""
+    for name in ("_FIND_SECONDS", "_WALK_SECONDS"):
+        monkeypatch.setattr(lost_files, name, 30.0)
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     root = tmp_path / "work"

@@ -347,3 +347,53 @@ def test_a_rule_that_a_host_adds_is_applied_or_reported(
     assert len(found) == problems
     assert change_rules(made, {"type": "addRules", "behavior": "denied", "rules": rules})
     assert change_rules(made, {"type": "setMode", "mode": "plan"}) == []
+
+
+def test_a_host_removes_and_replaces_only_rules_of_the_session(tmp_path: Path) -> None:
+    made = Policy(Workspace(tmp_path), [read_rule("deny", "Read(kept.txt)", "settings", tmp_path)])
+    for kind, text in (("deny", "Read(a.txt)"), ("deny", "Read(b.txt)"), ("allow", "Bash(make:*)")):
+        made.add(kind, text)  # type: ignore[arg-type]
+    saved: list[str] = []
+
+    def change(how: str, kind: str, *rules: str, to: str = "session") -> list[str]:
+        update = {"type": how, "behavior": kind, "rules": rules, "destination": to}
+        assert change_rules(made, update, lambda text: saved.append(text) or "") == []
+        return [rule.text for rule in made.rules]
+
+    left = ["Read(kept.txt)", "Read(b.txt)", "Bash(make:*)"]
+    assert change("removeRules", "deny", "Read(a.txt)", "Read(kept.txt)", "Bash(make:*)") == left
+    left = ["Read(kept.txt)", "Bash(make:*)", "Read(c.txt)"]
+    assert change("replaceRules", "deny", "Read(c.txt)", to="localSettings") == left
+    left = ["Read(kept.txt)", "Read(c.txt)", "Bash(ls:*)"]
+    assert change("replaceRules", "allow", "Bash(ls:*)", to="localSettings") == left
+    assert change("addRules", "allow", "Bash(x)") == [*left, "Bash(x)"]
+    assert saved == ["Bash(ls:*)"]
+
+
+def test_a_restricted_session_stays_in_the_workspace_whatever_its_rules_say(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    texts = (f"Read(/{tmp_path}/**)", f"Edit(/{tmp_path}/x)", "Edit(.envrc)")
+    rules = [read_rule("allow", text, "user", root).replace(from_user=True) for text in texts]
+    free, bound = (Policy(Workspace(root), rules, restricted=restricted) for restricted in (False, True))
+    for tool, effect in (("Read", Effect("read", str(tmp_path / "x"))), ("Edit", Effect("write", str(tmp_path / "x")))):
+        assert free.decide(tool, [effect]).level is Level.ALLOW
+        found = bound.decide(tool, [effect])
+        assert (found.level, "--restricted excludes" in found.reason) == (Level.DENY, True)
+    assert bound.decide("Read", [Effect("read", str(root / "a"))]).level is Level.ALLOW
+    own = [Effect("write", str(root / ".envrc"))]
+    assert (free.decide("Edit", own).level, bound.decide("Edit", own).level) == (Level.ALLOW, Level.ASK)
+
+
+@pytest.mark.parametrize(
+    ("effect", "level", "reason"),
+    [
+        (Effect("prompt", "/fix"), Level.ASK, "uses the saved prompt /fix"),
+        (Effect("fetch", "https://a.b"), Level.ASK, "sends a request to https://a.b"),
+        (Effect("call", "x"), Level.ASK, "calls another program's tool"),
+        (Effect("state"), Level.ALLOW, "changes nothing outside the conversation"),
+    ],
+)
+def test_what_is_no_file_and_no_command(tmp_path: Path, effect: Effect, level: Level, reason: str) -> None:
+    found = policy(tmp_path).decide("", [effect])
+    assert (found.level, found.reason) == (level, reason)

@@ -150,6 +150,8 @@ def test_wrappers_are_looked_through(command: str, inner: str) -> None:
         "eval \"$(x)\"", "xargs -I% sh -c 'echo %'", "source x", ". x", "ssh host ls", "mapfile -C x",
         "compgen -C x", "enable -f x y", "alias x=y", "git -c alias.x='!rm' x", "git submodule foreach ls",
         "git bisect run ls", "git rebase -x ls", "ls >", "ls )", "if ls", "'",
+        "echo \"$(! cat <<'E'\nx\nE\n)\"", "echo \"$(tac <<'E'\nx\nE\n)\"", "echo \"$(cat <<$'E'\nx\nE\n)\"",
+        "echo \"$(cat <<E\n$x\nE\n)\"", "echo \"$(cat <<'E' &\nx\nE\n)\"",
     ],
 )  # fmt: skip
 def test_what_is_not_certain_is_reported(command: str) -> None:
@@ -165,7 +167,7 @@ def test_what_is_not_certain_is_reported(command: str) -> None:
         "echo \"$HOME/x\"", "set -euo pipefail; ls", "f() { ls; }; f", "! ls", "ls 2>&1", "ls >&2",
         "ls 3>&1 1>&2 2>&3", "ls &>/dev/null", "ls <&-", "bash -c 'ls | wc; cat x > /dev/null'", "sh -c 'ls && ls'",
         "wait", "ls >/dev/null &", "printf '%s\\n' a", "export X=1; ls", "echo \"é\"", "echo 'é'", "command -v x",
-        "head -n $((1+2)) x",
+        "head -n $((1+2)) x", "echo \"$(cat <<'E'\nx $y\nE\n)\"",
     ],
 )  # fmt: skip
 def test_what_is_certain_is_not_doubted(command: str) -> None:
@@ -330,6 +332,30 @@ def test_quoted_words_are_what_the_shell_would_see(words: list[str]) -> None:
 def test_nothing_takes_long(command: str) -> None:
     # Loops inside loops are where it grows; the most of these has about 1.7 million.
     assert steps(lambda: analyse(command, CWD)) < 4_000_000
+
+
+def in_loop(body: str) -> str:
+    return f"for i in {' '.join(map(str, range(50)))}; do {body} done"
+
+
+def in_shells(depth: int) -> str:
+    command = "ls"
+    for _ in range(depth):
+        command = shlex.join(["bash", "-c", command])
+    return command
+
+
+@pytest.mark.parametrize(
+    ("certain", "beyond", "why"),
+    [
+        ("&".join(f"a{n}" for n in range(400)), "&".join(f"a{n}" for n in range(401)), "too many commands"),
+        (in_loop("a; " * 30), in_loop("a; " * 50), "too many commands"),
+        (in_shells(6), in_shells(7), "too deeply"),
+    ],
+)
+def test_a_line_is_looked_at_as_a_whole_or_not_certain(certain: str, beyond: str, why: str) -> None:
+    assert analyse(certain, CWD, "/home/u").unknown == ""
+    assert why in analyse(beyond, CWD, "/home/u").unclear
 
 
 def test_a_quoted_document_does_not_count_as_length() -> None:

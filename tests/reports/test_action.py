@@ -216,10 +216,11 @@ def test_the_examples_use_inputs_and_outputs_that_exist() -> None:
 
 
 @pytest.mark.skipif(
-    shutil.which("actionlint") is None, reason="THE EXAMPLES WERE NOT LINTED: there is no actionlint command"
+    shutil.which("actionlint") is None, reason="THE WORKFLOWS WERE NOT LINTED: there is no actionlint command"
 )
-def test_the_examples_pass_actionlint() -> None:
-    files = [str(file) for file in (ROOT / "examples/ci").glob("github-*.yml")]
+def test_the_examples_and_our_workflows_pass_actionlint() -> None:
+    found = [*(ROOT / "examples/ci").glob("github-*.yml"), *(ROOT / ".github/workflows").glob("*.yml")]
+    files = [str(file) for file in found]
     done = subprocess.run(["actionlint", "-shellcheck=", *files], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -176,6 +176,7 @@ def test_markdown_stays_what_it_was() -> None:
     assert "<strong>this</strong>" in as_html(text)
     assert "&lt;b&gt;kept&lt;/b&gt;" in as_html(text)
     assert "<table>" in as_html(text)
+    assert ' rel="noopener noreferrer">' in as_html("[a page](https://example.org)")
 
 
 def test_the_page_folds_calls_colours_changes_and_loads_nothing(tmp_path: Path) -> None:

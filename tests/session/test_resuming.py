@@ -10,7 +10,19 @@ from threading import Lock
 
 import pytest
 
-from agent_cli.kernel.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
+from agent_cli.kernel.events import (
+    Compacted,
+    Event,
+    LeftOut,
+    MessageAdded,
+    Pinned,
+    PlanChanged,
+    Rewound,
+    TextDelta,
+    ToolFinished,
+    TurnStarted,
+    UsageAdded,
+)
 from agent_cli.kernel.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.results import Usage
@@ -20,6 +32,9 @@ from agent_cli.kernel.session.log import PartialWriter, SessionLog
 from agent_cli.kernel.session.records import Restored, SessionNotFoundError
 from agent_cli.kernel.session.restore import restore
 from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.window import Window
+from agent_tools.results import TodoItem
+from agent_tools.shell.state import ShellSnapshot
 from tests.support.crashes import unpaired
 from tests.support.program import agent
 from tests.support.scripts import call, script
@@ -206,6 +221,31 @@ def test_going_back_counts_a_lost_first_message_too(tmp_path: Path) -> None:
     again.record(Rewound(2))
     again.close()
     assert [m.text for m in read(path).history] == [LOST_MESSAGE, "One."]
+
+
+def test_a_copy_of_a_session_has_all_that_the_model_is_shown_and_has_agreed_to(tmp_path: Path) -> None:
+    first, then = (TodoItem("one", "pending"),), (TodoItem("one", "completed"),)
+    done = AssistantMessage((Text("Done."),))
+    events: list[Event] = [
+        MessageAdded(UserMessage("Begin.")), PlanChanged(first), MessageAdded(done),
+        MessageAdded(UserMessage("Go on.")),
+        ToolFinished("", "", False, 0, seen={"/w/a": "mark"}, shell=ShellSnapshot("/w/sub", {"X": "1"})),
+        MessageAdded(done), PlanChanged(then), Pinned("Begin."), LeftOut("a/b", reasoning=2, tools=("Read",)),
+        Compacted("auto", 1, 3, "It began.", (UserMessage("It began."),), by="model", usage=Usage(50, 5)),
+        MessageAdded(UserMessage("And?")),
+    ]  # fmt: skip
+    written(tmp_path / "s.jsonl", *events).close()
+    known = read(tmp_path / "s.jsonl")
+    copy = SessionLog(tmp_path / "copy.jsonl", quiet)
+    copy.create(HEADER.replace(forked_from="s-1"), known)
+    copy.close()
+    found = read(tmp_path / "copy.jsonl")
+    for name in ("history", "seen", "plan", "plans", "shell", "pins", "left_out"):
+        assert getattr(found, name) == getattr(known, name) != (), name
+    [before], [after] = known.compactions, found.compactions
+    assert (after.upto, after.event.replace(kept=1, usage=before.event.usage)) == (before.upto, before.event)
+    views = [Window(r.compactions, r.pins, r.report).view(r.history) for r in (known, found)]
+    assert views[0] == views[1] and len(views[0]) < len(known.history)
 
 
 def test_how_much_of_a_window_a_session_fills(tmp_path: Path) -> None:

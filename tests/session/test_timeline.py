@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.kernel.events import RoundStarted, SubagentEvent, TurnStarted
+from agent_cli.kernel.events import Rewound, RoundStarted, SubagentEvent, TurnStarted
 from agent_cli.kernel.messages import ToolCall
 from agent_cli.kernel.session.store import SessionStore
+from agent_cli.kernel.session.view import NoteView, SessionView
 from tests.support.program import agent
-from tests.support.session_logs import answered, asked, called, ended, keep
+from tests.support.session_logs import answered, asked, called, ended, keep, turn
 
 READ, TASK, GREP = ToolCall("c1", "Read", {}), ToolCall("c2", "Task", {}), ToolCall("c3", "Grep", {})
 
@@ -29,3 +30,13 @@ def test_messages_during_the_work_stand_between_the_rounds_and_calls_of_sub_agen
         "> Build it", "round 1", "Read a", "> 0 counts as off", "round 2", "Sub-agent explore", "[explore] Search x",
         "> and be brief",
     ]  # fmt: skip
+
+
+def test_going_back_names_the_message_and_marks_the_turns_from_there_on_where_calls_came_before() -> None:
+    view = SessionView()
+    call = [answered("", READ), *called(READ, "text"), answered("Read.")]
+    for event in (asked("one"), TurnStarted("m", "default"), *call, ended(), *turn("two", "2"), *turn("three", "3")):
+        view.apply(event)
+    view.apply(Rewound(4))
+    assert [entry.text for entry in view.entries if isinstance(entry, NoteView) and entry.kind == "rewind"] == ["two"]
+    assert [bool(each.notes) for each in view.turns] == [False, True, True]

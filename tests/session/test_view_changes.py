@@ -65,7 +65,9 @@ def test_a_call_is_drawn_from_the_request_to_its_result() -> None:
     running = [*start, ASK, allowed, ToolStarted("c1", "Bash"), ToolProgress("c1", "one\n"), ToolProgress("c1", "two")]
     a_call(*running, status="running", output="one\ntwo")
     done = called(RUN, "x", CommandOutput("make", "ok", 0, 2.0), summary="Run: make")[1:]
-    a_call(*running, *done, status="done", brief="2s", output="")
+    shown = {"type": "CommandOutput", "command": "make", "output": "ok", "exit_code": 0, "seconds": 2.0}
+    assert a_call(*running, *done, status="done", brief="2s", output="")["display"] == shown
+    assert a_call(*running, *called(RUN, "x")[1:], status="done")["display"] is None
     failed = called(RUN, "x", CommandOutput("make", "bad", 2, 2.0, "exit code 2, 2.0 s"), summary="Run: make")[1:]
     a_call(*running, *failed, status="failed", brief="exit code 2, 2s")
 

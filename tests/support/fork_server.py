@@ -195,7 +195,7 @@ def _start_server(module: str, language: str | None, path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(64)
-        env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME")}
+        env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k.startswith("COVERAGE_")}
         env |= {"PYTHONPATH": PYTHONPATH} | ({} if language is None else {"LANG": language})
         # -P: as in `python -m agent_cli`, the working directory is not on the import path.
         command = [sys.executable, "-P", "-m", "tests.support.fork_server", module, str(listener.fileno()), str(path)]

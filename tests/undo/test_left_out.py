@@ -93,10 +93,13 @@ def test_what_is_kept_is_listed_by_folder_with_the_reason(ignoring: Path) -> Non
 
 def test_ignored_files_that_changed_are_noted_and_caches_are_not(ignoring: Path) -> None:
     session = Session(ignoring)
-    session.run("echo x > a.txt; mkdir __pycache__ .mypy_cache; touch __pycache__/a; seq 3 | xargs -I{} touch data/{}")
+    caches = "__pycache__ .mypy_cache .pytest_cache .ruff_cache"
+    fill = f"for name in {caches}; do mkdir $name; touch $name/a; done"
+    session.run(f"echo x > a.txt; {fill}; seq 3 | xargs -I{{}} touch data/{{}}")
     _, notes = session.undo()
     noted = " ".join(notes)
-    assert "ignored by git, changed since, and not restored: " in noted and "data/" in noted and "_cache" not in noted
+    assert "ignored by git, changed since, and not restored: " in noted and "data/" in noted and "cache" not in noted
+    assert all((ignoring / name / "a").exists() for name in caches.split())
 
 
 def test_exclude_files_outside_of_the_work_tree(ignoring: Path) -> None:

@@ -292,3 +292,25 @@ def test_a_record_that_is_torn_costs_only_itself(repository: Path) -> None:
     assert session.undo()[0] == []
     assert session.undo()[0] == []
     assert (repository / "a.txt").read_text() == "one\n"
+
+
+def test_what_a_command_did_to_files_is_listed(repository: Path) -> None:
+    session = Session(repository)
+    session.run("echo x > new.txt; rm b.txt; echo 2 >> a.txt")
+    listed = session.recorder.changed("c1")
+    assert {Path(d.path).name: (d.created, d.deleted, d.added, d.removed) for d in listed} == {
+        "new.txt": (True, False, 1, 0),
+        "b.txt": (False, True, 0, 1),
+        "a.txt": (False, False, 1, 0),
+    }
+    assert session.recorder.changed("c1") == []
+
+
+def test_a_file_that_somebody_else_changed_between_two_commands_is_asked_about(repository: Path) -> None:
+    session = Session(repository)
+    session.run("echo 1 >> a.txt; echo 1 >> b.txt")
+    (repository / "a.txt").write_text("mine\n")
+    session.run("echo 2 >> a.txt; echo 2 >> b.txt", new=False)
+    assert session.undo()[0] == ["a.txt: was changed by someone else in between"]
+    assert (repository / "a.txt").read_text() == "mine\n2\n"
+    assert (repository / "b.txt").read_bytes() == b"two\r\n"

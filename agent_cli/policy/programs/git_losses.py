@@ -55,7 +55,7 @@ def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
         excluded = tuple(_values(rest, "e", "--exclude"))
         yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags).replace(excluded=excluded)
     elif name in ("checkout", "switch"):
-        yield from _moved_branch(danger, rest, "BC", ("--force-create",))
+        yield from _moved_branch(danger, rest)
         # Behind b, B, c and C stands the name of a branch.
         if flag := _flag(rest, r"-[adlmpqt]*f\w*", "--force", "--discard-changes"):
             yield danger("restore", flag)
@@ -70,8 +70,10 @@ def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
         _has_option(rest, "D") or (_has_option(rest, "d", "--delete") and _has_option(rest, "f", "--force"))
     ):
         yield danger("branch", "-D" if _has_option(rest, "D") else "--force", words=_operands(rest))
-    elif name == "branch" and _flag(rest, r"-[qvra]*[fMC]\w*", "--force"):
-        yield from _moved_branch(danger, rest, "fMC", ("--force",))
+    elif name == "branch" and (flag := _flag(rest, r"-[qvra]*[fMC]\w*", "--force")):
+        # What is renamed or copied takes the place of the last name.
+        renames = _has_option(rest, "mMcC", "--move", "--copy")
+        yield danger("ref", flag, words=_operands(rest)[-1:] if renames else _operands(rest)[:1])
     elif name == "checkout-index" and (flag := _flag(rest, r"-[anqu]*f\w*", "--force")):
         yield danger("restore", flag, words=_operands(rest)).replace(against="index")
     elif name == "read-tree" and (flag := _flag(rest, "", "--reset")):
@@ -165,12 +167,10 @@ def _forgotten(danger: Callable[..., Danger], name: str, rest: tuple[Word, ...])
         yield danger("reset", flag)
 
 
-def _moved_branch(
-    danger: Callable[..., Danger], rest: tuple[Word, ...], letters: str, long: tuple[str, ...]
-) -> Iterator[Danger]:
-    """Yield an option that moves a branch away from commits that nothing else may have."""
+def _moved_branch(danger: Callable[..., Danger], rest: tuple[Word, ...]) -> Iterator[Danger]:
+    """Yield the option by which a branch is made anew, away from commits that nothing else may have."""
     for at, word in enumerate(rest):
-        if re.fullmatch(rf"-[a-z]*[{letters}]\w*", word.text) or word.text.partition("=")[0] in long:
+        if re.fullmatch(r"-[a-z]*[BC]\w*", word.text) or word.text.partition("=")[0] == "--force-create":
             names = [w for w in rest[at + 1 :] if not w.text.startswith("-")][:1]
             yield danger("ref", word.text, words=tuple(names))
             return

@@ -335,8 +335,6 @@ def _operand_effects(row: Row, found: Arguments) -> Iterator[Touch]:
             yield from (Touch("write" if n == 0 else read, w, replaces=n == 0) for n, w in enumerate(operands))
         case "second":
             yield from (Touch("write" if n == 1 else read, w, replaces=n == 1) for n, w in enumerate(operands))
-        case "skip":
-            yield from (Touch("write", w) for w in operands[1:])
         case "rewrite":
             for word in operands:
                 yield Touch("read", word)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 # What a program does with its operands. Of one that only reads: it shows their content, or names, sizes and dates;
 # they are text, there must be none, or the first is a pattern or script and the others are shown.
 # Of others: read, written, removed. copy: the last is written, the others are read. move: they are removed, too.
-# first: the first is written, the others are read. second: the second is written, the first is read. skip: the first is
-# no file, the others are written. rewrite: each is read and written. "": no file, as far as is known.
+# first: the first is written, the others are read. second: the second is written, the first is read. rewrite:
+# each is read and written. "": no file, as far as is known.
 Operands = Literal[
     "content", "names", "text", "none", "pattern",
-    "", "read", "write", "remove", "copy", "move", "first", "second", "skip", "rewrite", "maybe",
+    "", "read", "write", "remove", "copy", "move", "first", "second", "rewrite", "maybe",
 ]  # fmt: skip
 _READING = ("content", "names", "text", "none", "pattern")
 
