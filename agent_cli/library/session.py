@@ -29,7 +29,7 @@ from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.state import ReplayState
 from agent_cli.knowledge.loader import Embedded
-from agent_cli.shells.library.callbacks import (
+from agent_cli.library.callbacks import (
     AnswerFunction,
     AnyTool,
     ApproveFunction,
