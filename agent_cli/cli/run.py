@@ -19,6 +19,7 @@ from agent_cli import (
     SessionStore,
     Usage,
     UsageError,
+    UserDecision,
     find_environment,
     read_settings,
 )
@@ -26,7 +27,7 @@ from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, TAKES_OVER, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.decisions import answer_unattended, defer, deny, is_approval
+from agent_cli.kernel.decisions import answer_unattended, defer, deny
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.run_environment import is_dumb
@@ -294,7 +295,7 @@ def _answer_pending_plan(agent: Session) -> None:
 
     def claim(text: str) -> str:
         if pending_calls(conversation.history):
-            if is_approval(text):
+            if UserDecision.is_assent(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
             agent.store.claim_plan(agent.session_id)

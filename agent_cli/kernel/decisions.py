@@ -144,17 +144,6 @@ Approver = Callable[[ApprovalRequested], Answer]
 Asker = Callable[[QuestionAsked], QuestionReply | Defer]
 
 
-# Exact approvals only: "yes, but smaller" is a comment.
-_ASSENT = frozenset(
-    "y yes yep yeah ok okay k sure approve approved accept accepted agreed lgtm go proceed continue".split()
-) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
-
-
-def is_approval(words: str) -> bool:
-    """Return True if the text is an approval of a plan or a review, and nothing else."""
-    return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
-
-
 def defer(asked: QuestionAsked) -> Defer:
     """Answer no question now (an Asker)."""
     return Defer()

@@ -91,10 +91,11 @@ def test_a_plan_says_when_it_expires(work: Path) -> None:
     item = pending(work)[0]["pending"][0]
     assert item["expires_at"] > item["asked_at"]
     assert ", expires 2" in agent(["pending"], work).stdout
-    from agent_cli.kernel.session.pending_plans import lifetime, seconds_of
+    from agent_cli.kernel.session.pending_plans import seconds_of
+    from agent_tools.text import in_minutes
 
     assert seconds_of(item["expires_at"]) - seconds_of(item["asked_at"]) == 72 * 3600
-    assert [lifetime(m) for m in (1, 90, 120, 4320)] == ["1 minute", "90 minutes", "2 hours", "3 days"]
+    assert [in_minutes(m) for m in (1, 90, 120, 4320)] == ["1 minute", "90 minutes", "2 hours", "3 days"]
 
 
 def test_an_expired_plan_runs_nothing_and_costs_no_model_call(work: Path) -> None:

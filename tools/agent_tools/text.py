@@ -141,6 +141,14 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def in_minutes(minutes: int) -> str:
+    """Format minutes in the largest unit that divides them: "3 days", "12 hours", "1 minute"."""
+    for size, unit in ((1440, "day"), (60, "hour")):
+        if minutes >= size and minutes % size == 0:
+            return counted(minutes // size, unit)
+    return counted(minutes, "minute")
+
+
 def parse_number(text: str) -> int:
     """Parse a decimal number of at most nine digits; return 0 for any other text ("²")."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

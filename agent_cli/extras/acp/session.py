@@ -349,9 +349,8 @@ class EditorSession(Dialogs):
         call: Update = {"toolCallId": asked.call_id, "kind": kind}
         if asked.kind == "review":
             call["content"] = self._updates.user_content(review_diffs(asked.data))
-        layers, workspace = self.layers, self.agent.tool_context.workspace
-        ttl = layers.settings().plan_ttl
-        return ask_question(asked, lambda dialog: self._put(dialog, call), workspace, ttl, may_bypass=layers.may_bypass)
+        workspace, ttl = self.agent.tool_context.workspace, self.layers.settings().plan_ttl
+        return ask_question(asked, lambda dialog: self._put(dialog, call), workspace, ttl, self.agent.check_mode)
 
     def put(self, dialog: Dialog) -> Any:
         return self._put(dialog, None)

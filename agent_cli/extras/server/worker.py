@@ -48,9 +48,8 @@ from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
 from agent_cli.extras.server.uploads import take_upload
 from agent_cli.git.worktree import apply_project_settings, enter_worktree
 from agent_cli.kernel.run_environment import StagedSessionError
-from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
 from agent_cli.kernel.runtime.checkpoints import stage_recorder
-from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
+from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
 from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
@@ -183,7 +182,7 @@ class TaskWorker:
             self.task.mark_done(note.id)
         if self._run_command(agent, entry):
             return None
-        media = attach_mentioned(entry.text, agent.tool_context, agent.model.name)
+        media = agent.attachments.mentioned(entry.text)
         text, files, more = self._with_uploads(agent, entry)
 
         def show(event: Event) -> None:
@@ -205,7 +204,7 @@ class TaskWorker:
         if not is_slash(entry.text) or entry.text[1:].split(maxsplit=1)[:1] != ["compact"]:
             return False
         self.task.mark_done(entry.id)
-        if why := compact_session(agent, entry.text[1:].partition(" ")[2], self._show):
+        if why := agent.context.compact(self._show, entry.text[1:].partition(" ")[2].strip()):
             agent.record(Warned(why))
         return True
 
@@ -219,8 +218,7 @@ class TaskWorker:
                 raise UsageError(f"A file of the message cannot be read: {error}.") from None
             names.append(name)
             if mime.startswith("image/"):
-                takes = agent.tool_context.input_modalities
-                found.append(attach_bytes(data, name, agent.model.name, takes))
+                found.append(agent.attachments.image(data, name))
             else:
                 quoted = name.replace('"', "'")
                 blocks += f'\n\n<file path="{quoted}" attached="true">\n{data.decode()}\n</file>'

@@ -54,11 +54,13 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.types import ModelHandle, ToolTable
     from agent_cli.kernel.messages import Message
     from agent_cli.kernel.modes import AgentType
+    from agent_cli.kernel.runtime.attachments import Attachments
     from agent_cli.kernel.runtime.ide import SessionIde
     from agent_cli.kernel.runtime.user_decision import UserDecision
     from agent_cli.kernel.session.history import Exchange
     from agent_cli.models.base import ModelClient
     from agent_cli.policy.policy import Policy
+    from agent_cli.undo.undo import UndoManager
     from agent_tools.base import Tool, ToolContext
 
 with lazy_imports():
@@ -69,7 +71,9 @@ with lazy_imports():
     )
     from agent_cli.kernel.engine.compaction import controls
     from agent_cli.kernel.runtime import (
+        attachments,  # few messages have images
         background_agents,  # only where an earlier process left some
+        checkpoints,
         ide,  # only where somebody sits at an editor
         pending,  # only to resume a turn
     )
@@ -233,6 +237,16 @@ class Session(Conversation):
     def context(self) -> ContextWindow:
         """The usage of the window, and what the user can do with it."""
         return controls.ContextWindow(self)
+
+    @property
+    def attachments(self) -> Attachments:
+        """Attaches images to messages."""
+        return attachments.Attachments(self.model.name, self.tool_context)
+
+    @property
+    def undo(self) -> UndoManager:
+        """The checkpoints of the session. Raises UsageError if they cannot be opened."""
+        return checkpoints.undo_manager(self.run_env, self.settings, self.session_id)
 
     @property
     def tools(self) -> ToolTable:
@@ -420,11 +434,15 @@ class Session(Conversation):
         """Call a function when a hook in the background has a report for the model, on its thread."""
         self.deps.state.reported = run
 
+    def check_mode(self, mode: str) -> None:
+        """Raise UsageError for a permission mode that is refused here, or that the user has not allowed."""
+        check_mode(mode, self.run_env.env, self.layers.managed, may_bypass=self.layers.may_bypass)
+
     def use_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
         if mode not in MODES:
             raise UsageError(f"{mode} is not a permission mode. There are {', '.join(MODES)}.")
-        check_mode(mode, self.run_env.env, self.layers.managed, may_bypass=self.layers.may_bypass)
+        self.check_mode(mode)
         self.policy.mode = next(known for known in MODES if known == mode)
 
     def use_model(self, name: str, source: str = "command", confirm: Callable[[str], bool] | None = None) -> None:

@@ -18,7 +18,6 @@ from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import new_uuid, parse_media
 from agent_cli.kernel.results import empty_end
 from agent_cli.kernel.run_environment import OutputError
-from agent_cli.kernel.runtime.attachments import attach_mentioned
 from agent_cli.kernel.runtime.session_commands import run_session_command
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.knowledge.loader import Embedded
@@ -341,7 +340,7 @@ class HostSession(OpenSession):
             self.usage += result.end.usage
         try:
             if not verbatim:
-                media = (*attach_mentioned(text, agent.tool_context, agent.model.name), *media)
+                media = (*agent.attachments.mentioned(text), *media)
             return agent.send(text, show, media, line.message.uuid, verbatim=verbatim)
         except ToolError as error:
             return without_model(str(error))
