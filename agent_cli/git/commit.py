@@ -19,7 +19,7 @@ from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.models.base import Request, TextCollector
 from agent_cli.undo.undo import UndoManager
-from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
+from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, current_state
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line, shorten
@@ -126,11 +126,9 @@ class SessionChanges(Value):
 
     @classmethod
     def of(cls, work: UndoManager) -> SessionChanges:
-        """Return the session's changes, except undone ones. Raises StoreError."""
-        changes = work.changes(step.turn.turn for step in work.steps())
-        heads = dict.fromkeys(head for c in changes for head in c.heads if head)
-        with work.store.locked():
-            return cls(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
+        """Return the session's changes, except undone ones. Raises UsageError if they are not known."""
+        touched, heads = work.standing()
+        return cls(touched, tuple(heads[-_MAX_HEADS:]))
 
     def choose(self, changes: Sequence[FileStatus], words: CommitArguments, repo: Repository) -> CommitChoice:
         """Choose the files of a commit from all files that differ from the last commit."""

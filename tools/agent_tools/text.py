@@ -362,3 +362,9 @@ def nearest_key_hint(key: str, known: list[str]) -> str:
 
     near = difflib.get_close_matches(key, known, 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def new_uuid() -> str:
+    """Return a random UUID without importing the module of that name."""
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -19,7 +19,6 @@ from typing import Any
 
 from agent_cli import UsageError
 from agent_cli.extras.schedules.times import find_zone, last_time
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.session.schedules import (
     Schedule,
     ScheduledRun,
@@ -30,7 +29,7 @@ from agent_cli.kernel.session.schedules import (
     stamp,
 )
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
-from agent_tools.text import dollars, one_line, shorten
+from agent_tools.text import dollars, new_uuid, one_line, shorten
 
 MAX_ATTEMPTS = 3
 # A time that is found later than this was missed.

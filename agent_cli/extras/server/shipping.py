@@ -33,7 +33,6 @@ from agent_cli.git.commit import (
 from agent_cli.git.push import PushPlan, find_gh
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.runtime.environment import git_would_start
-from agent_cli.undo.git_store import StoreError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lookalikes import escape_lookalikes
@@ -146,10 +145,7 @@ class Shipping:
         """Return the files that the session changed. Raises UsageError."""
         repo = self._repo
         repo.check()
-        try:
-            did = SessionChanges.of(checkpoints_of(self._hub, self._id))
-        except StoreError as error:
-            raise UsageError(f"The changes of the session are not known: {error}.") from None
+        did = SessionChanges.of(checkpoints_of(self._hub, self._id))
         return did.choose(repo.changes(), CommitArguments(), repo)
 
     def _commit(self) -> Step:

@@ -24,6 +24,7 @@ from agent_cli import (
     SessionView,
     StoredSession,
     TurnFinished,
+    UserMessage,
 )
 from agent_cli.extras.server.decisions import find_decision, question_binding
 from agent_cli.extras.server.live_view import LiveView
@@ -31,13 +32,11 @@ from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.questions import question_form
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
-from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.pending import saved_environment
 from agent_cli.kernel.session.files import LogLine
 from agent_cli.kernel.session.pending_items import has_expired
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
@@ -382,8 +381,8 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
 
     messages: IDs of the messages that are in the log.
     """
-    said = [entry for entry in view.entries if isinstance(entry, MessageView)]
-    asked = [user_text(each.message.text) for each in said if is_user_message(each.message)]
+    said = view.messages
+    asked = [m.words for each in said if isinstance(m := each.message, UserMessage) and m.from_user]
     queries = [text for text in asked if text]
     calls = list(view.all_calls())
     decided = [call for call in calls if call.by == "person" and call.decision not in ("", "defer")]

@@ -94,7 +94,7 @@ class CheckpointKeeper(ChangeObserver):
     def summed(self) -> str:
         if self._recorder is None:
             return ""
-        with suppress(git_store.StoreError, OSError):
+        with suppress(UsageError, OSError):
             number = self._recorder.number
             return checkpoints_undo.UndoManager(self._recorder.store).summed([number]) if number is not None else ""
         return ""

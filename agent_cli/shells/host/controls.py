@@ -20,7 +20,6 @@ from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.modes import MODE_ALIASES, Effort
 from agent_cli.kernel.rules import RuleError, RuleList
-from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.saved_settings import save_project_setting, save_setting
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.shells.headless.result_object import model_usage
@@ -179,7 +178,7 @@ def _usage(session: OpenSession, fields: Fields) -> Fields:
     """Return the session's usage so far. There is no subscription here, and so no rate limits."""
     agent = session.agent
     seconds = time.time() - agent.started_at
-    work = undo_manager(agent.run_env, agent.settings, agent.session_id)
+    work = agent.undo
     changed = work.diffs(work.from_message(0))
     return {
         "session": {

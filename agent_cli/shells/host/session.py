@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli import Config, Event, Failed, Session, Suspended, TurnResult, UsageError, read_settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
 from agent_cli.kernel.events import SessionNamed
-from agent_cli.kernel.messages import new_uuid, parse_media
+from agent_cli.kernel.messages import parse_media
 from agent_cli.kernel.results import empty_end
 from agent_cli.kernel.run_environment import OutputError
 from agent_cli.kernel.runtime.session_commands import run_session_command
@@ -41,6 +41,7 @@ from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_con
 from agent_cli.shells.host.initialize import Initialized, read_initialize
 from agent_tools.base import ToolError
 from agent_tools.record import Value
+from agent_tools.text import new_uuid
 
 
 class UserLine(Value):

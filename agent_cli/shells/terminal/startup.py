@@ -15,9 +15,19 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Config, Layers, Mode, RunEnvironment, Session, UserTrust, Warned, __version__, read_settings
+from agent_cli import (
+    Config,
+    Layers,
+    Mode,
+    RunEnvironment,
+    Session,
+    UserMessage,
+    UserTrust,
+    Warned,
+    __version__,
+    read_settings,
+)
 from agent_cli.config.parsing import SettingsError
-from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.runtime import addresses
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
@@ -442,7 +452,7 @@ def greet_resumed(ctx: ResumeContext) -> None:
         return
     ctx.say(f"  {_restored_words(restored)}")
     exchanges = ctx.agent.exchanges(_MAX_TURNS)
-    turns = sum(is_user_message(message) for message in restored.history)
+    turns = sum(isinstance(m, UserMessage) and m.from_user for m in restored.history)
     ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))
     if exchanges and restored.last is None and restored.waiting is None:
         ctx.show_event(Warned(BROKE_OFF_WARNING))

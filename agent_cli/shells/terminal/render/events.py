@@ -27,7 +27,6 @@ from agent_cli import (
     ViewChange,
 )
 from agent_cli.kernel.events import EDITED
-from agent_cli.kernel.messages import CONTINUE_CUT
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.session.view_entries import PlanNow
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RECORD_KEY, RESULT_ROWS
@@ -145,7 +144,8 @@ class EventRenderer:
                 self._out.think(event.text)
             case "restarted":
                 self._out.discard("  (the answer broke off here; asking again)")
-            case "message" if (text := event.message.text) != CONTINUE_CUT:
+            case "message" if not event.message.continues_answer:
+                text = event.message.text
                 # What the model says to a message is another answer.
                 self._out.settle()
                 for line in text.split("\n") if text.startswith("[diagnostics: ") else ():
