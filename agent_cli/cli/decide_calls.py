@@ -12,6 +12,7 @@ from agent_cli import (
     MODES,
     Approver,
     Asker,
+    QuestionReply,
     RunEnvironment,
     Session,
     SessionNotFoundError,
@@ -306,7 +307,7 @@ def _decision_about(agent: Session, waiting: WaitingTurn, call: str, decision: P
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
             raise UsageError(f"To end the work: agent reject {short}. To request changes: agent answer {short} TEXT")
-        if UserDecision.is_assent(text):
+        if QuestionReply.is_assent(text):
             word, text = "approve", ""
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)

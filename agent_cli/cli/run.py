@@ -14,12 +14,12 @@ from agent_cli import (
     Defer,
     Event,
     Layers,
+    QuestionReply,
     RunEnvironment,
     Session,
     SessionStore,
     Usage,
     UsageError,
-    UserDecision,
     find_environment,
     read_settings,
 )
@@ -295,7 +295,7 @@ def _answer_pending_plan(agent: Session) -> None:
 
     def claim(text: str) -> str:
         if pending_calls(conversation.history):
-            if UserDecision.is_assent(text):
+            if QuestionReply.is_assent(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
             agent.store.claim_plan(agent.session_id)

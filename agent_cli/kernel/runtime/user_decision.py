@@ -44,11 +44,6 @@ _KINDS = {"approval": "a call", "plan": "a plan", "review": "a review", "questio
 _REPLIES = {"approve": "approve", "answer": "revise", "reject": "cancel", "undo": "undo"}
 _PAST = {"approve": "approved", "reject": "rejected", "edit": "edited", "answer": "answered", "undo": "undone"}
 
-# Exact approvals only: "yes, but smaller" is a comment.
-_ASSENT = frozenset(
-    "y yes yep yeah ok okay k sure approve approved accept accepted agreed lgtm go proceed continue".split()
-) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
-
 
 def decisions_table() -> str:
     """Return the table of docs/http-api.md."""
@@ -97,11 +92,6 @@ class UserDecision(Value, tag="UserVerdict"):
     arguments: dict[str, Any] | None = None
     answers: tuple[str, ...] = ()
     plan: dict[str, Any] = {}  # noqa: RUF012 - never changed
-
-    @staticmethod
-    def is_assent(words: str) -> bool:
-        """Return True if the words approve a plan or a review, and say nothing else."""
-        return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
 
     @property
     def past(self) -> str:

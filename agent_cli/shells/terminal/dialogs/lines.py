@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Defer, UserDecision
+from agent_cli import Defer, QuestionReply
 from agent_cli.kernel.redact import Redactor
 from agent_cli.shells.terminal.dialogs.model import (
     EXPLAIN,
@@ -290,7 +290,7 @@ class LineDialogs(Dialogs):
         """
         if self._keep is None or len(words) < 2 or not any(map(str.isalpha, words)):
             return False
-        if UserDecision.is_assent(words):
+        if QuestionReply.is_assent(words):
             self.say(problem)
         else:
             # Further lines of a paste that comes slowly are no answers either.

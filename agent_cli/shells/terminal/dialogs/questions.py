@@ -185,7 +185,7 @@ def read_plan_verdict(asked: QuestionAsked, words: str) -> UserDecision:
 
 def _parse_verdict(asked: QuestionAsked, words: str) -> UserDecision:
     """Parse `y` with optional words, or another assent; `n` or nothing ends the work; any other text is a revision."""
-    if UserDecision.is_assent(words):
+    if QuestionReply.is_assent(words):
         return decided(asked, "approve")
     head, _, rest = words.strip().partition(" ")
     if head.lower() in YES:
