@@ -11,7 +11,6 @@ from agent_cli import (
     Approver,
     Asker,
     Config,
-    Defer,
     Event,
     Layers,
     QuestionReply,
@@ -27,7 +26,6 @@ from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, TAKES_OVER, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.decisions import answer_unattended, defer, deny
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.run_environment import is_dumb
@@ -334,12 +332,10 @@ def plan_request(store: SessionStore, session_id: str) -> str:
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
     """Return approver and asker for a run without a user, by --on-ask: deny, suspend, or fail."""
-    if on_ask == "suspend":
-        return (lambda request: Defer()), defer, None
     if on_ask == "fail":
         fails = FailOnQuestion()
         return fails, fails, fails
-    return deny, answer_unattended, None
+    return *Session.unattended(on_ask), None
 
 
 def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions:

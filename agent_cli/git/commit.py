@@ -130,7 +130,17 @@ class SessionChanges(Value):
         touched, heads = work.standing()
         return cls(touched, tuple(heads[-_MAX_HEADS:]))
 
-    def choose(self, changes: Sequence[FileStatus], words: CommitArguments, repo: Repository) -> CommitChoice:
+    @staticmethod
+    def commit_words(files: str, name: str, subject: str) -> str:
+        """Return the note for the model about a commit by the user: "committed FILES as NAME: SUBJECT"."""
+        return f"committed {files} as {name}: {one_line(subject)}"
+
+    def choose(
+        self,
+        changes: Sequence[FileStatus],
+        repo: Repository,
+        words: CommitArguments = CommitArguments(),  # noqa: B008 - frozen
+    ) -> CommitChoice:
         """Choose the files of a commit from all files that differ from the last commit."""
         inside = {os.path.relpath(p, repo.top): t for p, t in self.touched.items() if p.startswith(f"{repo.top}/")}
         if words.paths:
@@ -164,13 +174,8 @@ def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: 
     return ""
 
 
-# A commit by the user, as `commit_message` names it.
+# A commit by the user, as `SessionChanges.commit_words` names it.
 NAMED_COMMIT = re.compile(r"<commit>\nThe user committed .* as ([0-9a-f]{7,40}): ")
-
-
-def commit_message(files: str, name: str, subject: str) -> str:
-    """Return the note for the model about a commit by the user: "committed FILES as NAME: SUBJECT"."""
-    return f"committed {files} as {name}: {one_line(subject)}"
 
 
 _MAX_CHANGES_CHARS = 60_000

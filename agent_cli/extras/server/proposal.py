@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_cli import Session, UsageError
-from agent_cli.git.commit import CommitArguments, CommitDraft, SessionChanges
+from agent_cli.git.commit import CommitDraft, SessionChanges
 from agent_cli.git.repository import Repository
 from agent_cli.kernel.redact import Redactor
 from agent_cli.models.base import ModelError
@@ -14,7 +14,7 @@ def propose_for_session(agent: Session) -> str:
     env = agent.run_env.env
     repo = Repository(agent.run_env.root, env)
     did = SessionChanges.of(agent.undo)
-    draft = CommitDraft(repo, did.choose(repo.changes(), CommitArguments(), repo).take)
+    draft = CommitDraft(repo, did.choose(repo.changes(), repo).take)
     try:
         model = agent.open_model(small=True)
         text, usage = draft.propose(

@@ -24,11 +24,9 @@ from agent_cli.extras.server.queries import checkpoints_of, session_environment,
 from agent_cli.extras.server.schemas import EmptyBody, ShipBody
 from agent_cli.extras.server.tasks import new_entry
 from agent_cli.git.commit import (
-    CommitArguments,
     CommitChoice,
     CommitDraft,
     SessionChanges,
-    commit_message,
 )
 from agent_cli.git.push import PushPlan, find_gh
 from agent_cli.git.repository import FileStatus, Repository
@@ -146,7 +144,7 @@ class Shipping:
         repo = self._repo
         repo.check()
         did = SessionChanges.of(checkpoints_of(self._hub, self._id))
-        return did.choose(repo.changes(), CommitArguments(), repo)
+        return did.choose(repo.changes(), repo)
 
     def _commit(self) -> Step:
         repo, choice = self._repo, self.choice()
@@ -193,7 +191,7 @@ class Shipping:
         else:
             name, subject = self._repo.commit(take, message, hooks=True, cancel=CancelToken())
         files = shorten(", ".join(f"{c.path} (in part)" if c.path in parts else c.path for c in take), 1_000)
-        return f"Committed {name}: {subject}", commit_message(files, name, subject), ""
+        return f"Committed {name}: {subject}", SessionChanges.commit_words(files, name, subject), ""
 
     def _push(self) -> Step:
         plan = PushPlan.of(self._repo)

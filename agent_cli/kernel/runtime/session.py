@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.kernel.decisions import Approver, Asker, approval_record, reply_record
+from agent_cli.kernel.decisions import (
+    Approver,
+    Asker,
+    Defer,
+    answer_unattended,
+    approval_record,
+    defer,
+    deny,
+    reply_record,
+)
 from agent_cli.kernel.engine.conversation import Conversation, Listener, consume
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import Turn
@@ -150,6 +159,14 @@ class Session(Conversation):
         except BaseException:  # the caller reports the error
             opened.close()
             raise
+
+    @staticmethod
+    def unattended(on_ask: str = "deny") -> tuple[Approver, Asker]:
+        """Return the approver and the asker of a run without a user, for `open`.
+
+        Calls are denied, and the model answers its own questions; with "suspend", both wait for a later decision.
+        """
+        return (lambda request: Defer(), defer) if on_ask == "suspend" else (deny, answer_unattended)
 
     def __init__(self, build: SessionBuild) -> None:
         """Join what was built, and wait for the servers that a run without a user needs."""

@@ -18,7 +18,6 @@ from agent_cli.git.commit import (
     CommitChoice,
     CommitDraft,
     SessionChanges,
-    commit_message,
 )
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.redact import Redactor
@@ -278,7 +277,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     repo.check()
     changes = repo.changes()
     asked = CommitArguments.parse(words, changes, repo.top, ctx.run_env.cwd)
-    choice = _session_changes(ctx, asked).choose(changes, asked, repo)
+    choice = _session_changes(ctx, asked).choose(changes, repo, asked)
     take = _ask_about_doubtful(ctx, choice)
     if not take:
         _explain_nothing(ctx, asked, changes, choice)
@@ -297,7 +296,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
     ctx.say(f"Committed {name}: {one_line(subject)}")
     files = shorten(", ".join(c.path for c in take), 1_000)
-    ctx.agent.inbox.append(f"<commit>\nThe user {commit_message(files, name, subject)}\n</commit>")
+    ctx.agent.inbox.append(f"<commit>\nThe user {SessionChanges.commit_words(files, name, subject)}\n</commit>")
     if asked.note:
         _write_note(ctx, name)
 
