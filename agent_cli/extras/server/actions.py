@@ -45,7 +45,7 @@ from agent_cli.extras.server.schemas import (
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
 from agent_cli.extras.server.uploads import check_uploads, claim_uploads
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.models import choose_model
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.runtime.pending import record_host_decisions
 from agent_tools.process.child import CompletedChild, run_child
 from agent_tools.record import to_json
@@ -146,7 +146,7 @@ def check_session_model(hub: Hub, folder: Path, config: Config) -> None:
     """Raise UsageError if a session there would have no model to work with."""
     run_env = hub.run_env(folder)
     settings = read_settings(config, run_env).settings()
-    choose_model(config.model or settings.model, settings, run_env)
+    ReachableModels(run_env, settings).choose(config.model or settings.model)
 
 
 async def _make_worktree(hub: Hub, folder: Path, name: str) -> Path:

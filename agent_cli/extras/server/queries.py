@@ -30,7 +30,7 @@ from agent_cli.extras.server.streams import (
 from agent_cli.extras.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.extras.server.words import COLUMNS, MODES, model_words
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.runtime.models import current_model_name, key_store
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session import export
 from agent_cli.kernel.session.completion_record import completion_record
@@ -110,8 +110,8 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
         project = hub.views.find_project(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
         settings = read_settings(Config(), run_env, []).settings()
-        current = current_model_name(settings, run_env)
-        logins = key_store(run_env, settings)
+        current = ReachableModels(run_env, settings).current
+        logins = ReachableModels(run_env, settings).keys
         usable = usable_models(run_env.env, current, served_models(run_env.env, logins), logins.names())
         limit = sys.maxsize if request.query_params.get("all") == "true" else MAX_ON_SCREEN
         shown = in_shares(usable, limit)

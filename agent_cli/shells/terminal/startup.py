@@ -30,8 +30,8 @@ from agent_cli import (
 from agent_cli.config.parsing import SettingsError
 from agent_cli.kernel.runtime import addresses
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
-from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
-from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
+from agent_cli.kernel.runtime.models import NoAccessError, ReachableModels
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import schedules_folder, state_folder
@@ -246,7 +246,7 @@ def choose_first_model(dialogs: Dialogs, config: Config, layers: Layers, run_env
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if config.model or layers.settings().model or not os.isatty(0):
         return
-    found = server_info.discover(run_env.env, logins=key_store(run_env, layers.settings()))
+    found = server_info.discover(run_env.env, logins=ReachableModels(run_env, layers.settings()).keys)
     if len(found) < 2:
         return
     chosen = dialogs.put(pick_dialog("Which model? (/model changes it at any time)", found, "decide later"))
@@ -275,7 +275,7 @@ def connect_model(
         settings = layers.settings()
         try:
             if problem is None:
-                choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+                ReachableModels(run_env.replace(env={**run_env.env, **layers.env}), settings).choose(settings.model)
                 return layers, chosen
         except NoAccessError as error:
             problem = error
@@ -318,7 +318,7 @@ def _use_model(name: str, setup: ModelLogin, layers: Layers, run_env: RunEnviron
     settings = layers.settings()
     try:
         if settings.model:
-            choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+            ReachableModels(run_env.replace(env={**run_env.env, **layers.env}), settings).choose(settings.model)
             return ""
     except NoAccessError:
         pass
@@ -346,9 +346,9 @@ def _save(dialogs: Dialogs, run_env: RunEnvironment, layers: Layers, key: str, v
     try:
         if run_env.home is None:
             raise SettingsError("there is no home folder")
-        save_setting(run_env.home / ".agentrc", key, value, layers)
+        SettingsFile(run_env.home / ".agentrc").set(key, value, layers)
     except (SettingsError, OSError):
-        layers.add(as_table(key, value), CHOSEN, run_env.root)
+        layers.set(key, value, CHOSEN, run_env.root)
         dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")
