@@ -20,8 +20,8 @@ __all__ = (
     "open_agent", "read_settings", "to_json", "tool",
 )  # fmt: skip
 _MODULES = {
-    "agent_cli.shells.library.session": "AgentSession open_agent",
-    "agent_cli.shells.library.callbacks": "Result",
+    "agent_cli.library.session": "AgentSession open_agent",
+    "agent_cli.library.callbacks": "Result",
     "agent_cli.config.config": "Config",
     "agent_cli.config.layers": "Layers",
     "agent_cli.kernel.runtime.session": "Session",
@@ -100,8 +100,8 @@ if TYPE_CHECKING:
     from agent_cli.kernel.session.summary import SessionSummary
     from agent_cli.kernel.session.view import SessionView
     from agent_cli.kernel.session.view_entries import CallView
-    from agent_cli.shells.library.callbacks import Result
-    from agent_cli.shells.library.session import AgentSession, open_agent
+    from agent_cli.library.callbacks import Result
+    from agent_cli.library.session import AgentSession, open_agent
     from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
     from agent_tools.function_tool import tool
     from agent_tools.record import Value, to_json

@@ -54,7 +54,7 @@ OPENS = {
         "a new file with a name by chance in a folder of ours"
     ),
     ("agent_cli/git/repository.py", "_diff"): "a new file in a new temporary folder",
-    ("agent_cli/git/worktree.py", "apply_project_settings"): "a new file in a worktree just made",
+    ("agent_cli/git/worktree.py", "copy_settings"): "a new file in a worktree just made",
     ("agent_cli/knowledge/plugins/obtain.py", "_write_file"): "a new file: O_EXCL",
     ("agent_cli/knowledge/plugins/obtain.py", "extract_zip"): "an archive that is open already",
     ("agent_cli/extras/reports/action.py", "*"): "the step of action.yml: files that the CI system names and makes",

@@ -34,27 +34,26 @@ MAY_IMPORT: dict[str, str] = {
     "stage": "kernel config policy kernel.engine kernel.session",
     "takeover": "kernel kernel.session",
     "kernel.runtime": "kernel config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine hooks knowledge mcp telemetry ide stage",
+    "kernel.engine hooks knowledge mcp git telemetry ide stage",
+    "library": "kernel config kernel.session hooks knowledge kernel.runtime",
     "doctor": "kernel config models kernel.session console knowledge.memory knowledge.plugins undo knowledge mcp "
     "telemetry kernel.runtime",
-    "shells.headless": "kernel hooks kernel.session console kernel.engine kernel.runtime",
-    "shells.host": "kernel config kernel.session console policy kernel.engine hooks knowledge mcp kernel.runtime "
-    "shells.headless models",
-    "shells.library": "kernel config kernel.session hooks knowledge kernel.runtime",
+    "shells.headless": "kernel hooks kernel.session console kernel.engine",
+    "shells.host": "kernel config console policy kernel.engine hooks knowledge mcp kernel.runtime shells.headless "
+    "models",
     "shells.terminal": "kernel hooks config models kernel.session knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine knowledge git kernel.runtime doctor ide stage takeover",
-    "extras.reports": "kernel kernel.session undo kernel.engine",
-    "extras.evaluation": "kernel config kernel.session console kernel.runtime",
-    "extras.batch": "kernel config kernel.session console policy kernel.runtime extras.evaluation",
-    "extras.acp": "kernel config kernel.session kernel.engine knowledge kernel.runtime shells.terminal",
-    "extras.gate": "kernel kernel.session kernel.engine kernel.runtime",
-    "extras.schedules": "kernel kernel.session",
-    "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime stage "
+    "kernel.engine knowledge git kernel.runtime doctor ide takeover",
+    "extras.reports": "kernel kernel.session undo",
+    "extras.evaluation": "config kernel.session console kernel.runtime",
+    "extras.batch": "kernel kernel.session console policy extras.evaluation",
+    "extras.acp": "kernel kernel.session knowledge kernel.runtime shells.terminal",
+    "extras.gate": "kernel.session kernel.runtime",
+    "extras.schedules": "kernel.session",
+    "extras.server": "kernel config models kernel.session console undo knowledge git kernel.runtime "
     "extras.schedules takeover",
-    "cli": "kernel hooks config models kernel.session console knowledge.memory policy knowledge.plugins undo "
-    "kernel.engine knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports "
-    "extras.evaluation extras.batch shells.terminal extras.acp extras.server stage extras.schedules "
-    "takeover extras.gate",
+    "cli": "kernel hooks config models kernel.session console policy knowledge.plugins undo kernel.engine "
+    "knowledge mcp git kernel.runtime doctor shells.headless shells.host extras.reports extras.evaluation "
+    "extras.batch shells.terminal extras.acp extras.server extras.schedules takeover extras.gate",
 }
 # Rooms: what is started by `cli` only, and imports nothing of the other rooms. An editor has the slash commands and the
 # questions of the terminal.
@@ -139,12 +138,12 @@ BUDGETS = {
     "agent_cli": 1750, "agent_tools": 4300, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2700, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
-    "agent_tools.web": 850, "cli": 8320, "config": 2600, "console": 150, "doctor": 780, "extras.acp": 2150,
-    "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 1300, "extras.reports": 1250,
+    "agent_tools.web": 850, "cli": 8150, "config": 2650, "console": 150, "doctor": 780, "extras.acp": 2150,
+    "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
     "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
-    "kernel.engine": 10600, "kernel.runtime": 6700, "kernel.session": 7090, "knowledge": 1950,
-    "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "mcp": 4450, "models": 8300,
-    "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.library": 700, "shells.terminal": 15950,
+    "kernel.engine": 10600, "kernel.runtime": 7400, "kernel.session": 7150, "knowledge": 1950,
+    "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
+    "models": 8300, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3050,
 }  # fmt: skip
 
@@ -356,7 +355,7 @@ def test_front_ends_take_public_names_from_the_package() -> None:
     wrong = {
         (module, alias.name)
         for module, path in MODULES.items()
-        if module.startswith(tuple(f"agent_cli.{room}." for room in ROOMS)) and "shells.library" not in module
+        if module.startswith(tuple(f"agent_cli.{room}." for room in ROOMS))
         for node in nodes(path)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
@@ -367,7 +366,7 @@ def test_front_ends_take_public_names_from_the_package() -> None:
 
 # Names of other rooms, by room, that the shells, the command line, the extras and the doctor import beside the API. It
 # falls; a front end that needs more asks the objects that it has, and they get a method.
-INSIDE = 761
+INSIDE = 618
 
 
 def test_front_ends_import_few_names_from_inside() -> None:

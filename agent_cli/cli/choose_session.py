@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from agent_cli import (
+    Layers,
     RunEnvironment,
     SessionNotFoundError,
     SessionStore,
@@ -17,9 +19,7 @@ from agent_cli import (
 )
 from agent_cli.cli.run_options import PICK_SESSION, RunOptions, session_config
 from agent_cli.console import print_notice
-from agent_cli.git.worktree import Worktree, apply_project_settings, enter_worktree
 from agent_cli.kernel.runtime.transcripts import find_foreign
-from agent_cli.kernel.session.store import state_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
@@ -36,19 +36,19 @@ def run_in_worktree(options: RunOptions, run: Callable[[RunOptions], int]) -> in
         run_env = find_environment(os.environ)
         layers = read_settings(session_config(options), run_env)
         options = with_absolute_paths(options)
-        maker = worktree_hooks.WorktreeHooks(layers, run_env, print_notice)
         wanted = (options.worktree or "").removeprefix(PICK_SESSION)
-        worktree = enter_worktree(wanted, run_env, layers.trust.trusted, maker)
+        worktree = worktree_hooks.WorktreeHooks(layers, run_env, print_notice).enter(wanted)
         options = options.replace(worktree=worktree.name)
     try:
         if worktree is not None:
             print_notice(worktree.message)
-            copy_settings(worktree, options, run_env)
+            trust = layers_of(worktree.repo, options, run_env).trust
+            worktree.copy_settings(trust, run_env.env, lasting=not options.trust and not options.bare)
         chosen = resolve_session(options)
         return run(chosen) if chosen is not None else 0
     finally:
         if worktree is not None:
-            for line in worktree.release(state_folder(os.environ)):
+            for line in worktree.release(os.environ):
                 print_notice(line)
 
 
@@ -97,14 +97,9 @@ def _absolute_model(model: str | None) -> str | None:
     return f"{kind}:{os.path.abspath(file)}" if colon and kind in ("scripted", "replay") else model  # noqa: PTH100
 
 
-def copy_settings(worktree: Worktree, options: RunOptions, run_env: RunEnvironment) -> None:
-    """Copy the project's settings to the worktree, and its trust if stored. Raises UsageError."""
-    trust = read_settings(
-        session_config(options), RunEnvironment(worktree.repo, worktree.repo, run_env.home, run_env.env)
-    ).trust
-    trusted = trust.trusted and not options.trust and not options.bare
-    by_setting = trust.by.startswith("the setting")
-    apply_project_settings(worktree, state_folder(run_env.env), trusted=trusted, by_setting=by_setting)
+def layers_of(repo: Path, options: RunOptions, run_env: RunEnvironment) -> Layers:
+    """Return the settings of the repository that a worktree belongs to. Raises UsageError."""
+    return read_settings(session_config(options), RunEnvironment(repo, repo, run_env.home, run_env.env))
 
 
 def resolve_session(options: RunOptions) -> RunOptions | None:

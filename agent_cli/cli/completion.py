@@ -67,7 +67,7 @@ def complete_models(incomplete: str) -> list[Candidate]:
     """Return the names of models: of the providers with a key, or of all providers if there is none."""
     named = catalog.known_models(incomplete)
     here = environment.find_environment(os.environ)
-    ready = offers.providers_with_keys(os.environ, models.key_store(here, schema.Settings()).names())
+    ready = offers.providers_with_keys(os.environ, models.ReachableModels(here, schema.Settings()).keys.names())
     usable = [m for m in named if m.provider in ready] if "/" not in incomplete else []
     return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
 
@@ -80,7 +80,9 @@ def complete_providers(incomplete: str) -> list[Candidate]:
 def complete_logins(incomplete: str) -> list[Candidate]:
     """Return the names of the providers that the user logged in to."""
     here = environment.find_environment(os.environ)
-    return [name for name in models.key_store(here, schema.Settings()).names() if name.startswith(incomplete)]
+    return [
+        name for name in models.ReachableModels(here, schema.Settings()).keys.names() if name.startswith(incomplete)
+    ]
 
 
 def complete_tools(incomplete: str) -> list[Candidate]:

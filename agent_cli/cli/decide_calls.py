@@ -12,6 +12,7 @@ from agent_cli import (
     MODES,
     Approver,
     Asker,
+    QuestionReply,
     RunEnvironment,
     Session,
     SessionNotFoundError,
@@ -24,7 +25,7 @@ from agent_cli import (
 from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import echo, print_notice, print_warning
-from agent_cli.kernel.decisions import Level, is_approval
+from agent_cli.kernel.decisions import Level
 from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.pending import record_host_decisions
@@ -306,7 +307,7 @@ def _decision_about(agent: Session, waiting: WaitingTurn, call: str, decision: P
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
             raise UsageError(f"To end the work: agent reject {short}. To request changes: agent answer {short} TEXT")
-        if is_approval(text):
+        if QuestionReply.is_assent(text):
             word, text = "approve", ""
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from agent_cli import UsageError, find_environment, read_settings
-from agent_cli.cli.choose_session import copy_settings, with_absolute_paths
+from agent_cli.cli.choose_session import layers_of, with_absolute_paths
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice
 from agent_cli.extras.reports.files import check_target
@@ -26,7 +26,8 @@ def run_in_copy(options: RunOptions, run: Callable[[RunOptions], int]) -> int:
     try:
         for line in copy.notes(run_env.root):
             print_notice(line)
-        copy_settings(copy.worktree, options, run_env)
+        trust = layers_of(copy.worktree.repo, options, run_env).trust
+        copy.worktree.copy_settings(trust, run_env.env, lasting=not options.trust and not options.bare)
         code = run(options)
         patch, notes = copy.finish()
         try:

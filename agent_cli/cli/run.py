@@ -11,9 +11,9 @@ from agent_cli import (
     Approver,
     Asker,
     Config,
-    Defer,
     Event,
     Layers,
+    QuestionReply,
     RunEnvironment,
     Session,
     SessionStore,
@@ -26,7 +26,6 @@ from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, TAKES_OVER, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.decisions import answer_unattended, defer, deny, is_approval
 from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.run_environment import is_dumb
@@ -294,7 +293,7 @@ def _answer_pending_plan(agent: Session) -> None:
 
     def claim(text: str) -> str:
         if pending_calls(conversation.history):
-            if is_approval(text):
+            if QuestionReply.is_assent(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
             agent.store.claim_plan(agent.session_id)
@@ -333,12 +332,10 @@ def plan_request(store: SessionStore, session_id: str) -> str:
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
     """Return approver and asker for a run without a user, by --on-ask: deny, suspend, or fail."""
-    if on_ask == "suspend":
-        return (lambda request: Defer()), defer, None
     if on_ask == "fail":
         fails = FailOnQuestion()
         return fails, fails, fails
-    return deny, answer_unattended, None
+    return *Session.unattended(on_ask), None
 
 
 def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions:

@@ -17,8 +17,8 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from agent_cli import Config, ToolCall, __version__
-from agent_cli.cli.commands.tools import ToolRun, one_shot_context, run_call
-from agent_cli.kernel.runtime.tools import choose_tools, tool_specs
+from agent_cli.cli.commands.tools import open_tool_box, warn_of_call
+from agent_cli.kernel.runtime.tool_box import ToolRun
 from agent_tools.cancel import CancelToken
 
 CallTool = Callable[[str, dict[str, Any], CancelToken], Any]
@@ -72,23 +72,19 @@ def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: CallTool) -> N
 
 def serve_tools(config: Config) -> int:
     """Serve until the client closes the connection; return the exit code. Raises UsageError."""
-    here = one_shot_context(config, extensions=False)
-    context = here.context
-    offered = choose_tools(here.settings, here.layers.rules, context, None)
-    tools = [t for t in offered if not t.of_conversation]
-    specs = [(s.name, s.description, s.schema) for s in tool_specs(tools, context)]
+    here = open_tool_box(config, extensions=False)
+    specs = here.specs()
     lock = threading.Lock()
 
     def call(name: str, arguments: dict[str, Any], cancel: CancelToken) -> ToolRun:
-        if name not in {t.name for t in tools}:
+        if name not in {spec.name for spec in specs}:
             return ToolRun(f"Unknown tool {name!r}.", True)
         with lock:
-            context.cancel = cancel
-            return run_call(ToolCall("call", name, arguments), here)
+            here.context.cancel = cancel
+            return here.run(ToolCall("call", name, arguments), warn_of_call)
 
     try:
-        serve(specs, call)
+        serve([(s.name, s.description, s.schema) for s in specs], call)
     finally:
-        here.hooks.close()
-        context.close()
+        here.close()
     return 0

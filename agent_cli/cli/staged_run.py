@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent_cli import RunEnvironment, UsageError, find_environment, read_settings
+from agent_cli import UsageError, find_environment, read_settings
 from agent_cli.cli.run_flags import to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import print_notice
 from agent_cli.kernel.runtime import session_log
-from agent_cli.kernel.runtime.checkpoints import stage_recorder
-from agent_cli.stage.copy import StageCopy
-from agent_cli.stage.run import StageEnd, new_stage, open_stage, run_program
+from agent_cli.kernel.runtime.staged_project import StagedProject
 
 _BEGUN = "The turns work in a copy; at the end of each you decide what comes into your project. /stage leaves."
 _PROGRAM = (sys.executable, "-P", "-m", "agent_cli")
@@ -31,11 +29,12 @@ def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
     run_env, config = find_environment(os.environ), session_config(options)
     session_log.require_stage(config, run_env)  # it has a copy already: the turns work in that one
     layers = read_settings(config, run_env)
-    copy, notes = new_stage(run_env, layers.trust.git_use)
-    for line in [*([] if options.print else [_BEGUN]), *notes]:
+    project = StagedProject.begin(run_env, layers)
+    for line in [*([] if options.print else [_BEGUN]), *project.notes]:
         print_notice(line)
     flags = to_flags(options.replace(cd=None, prompt=()))
-    ended = _run(copy, [*flags, *(["--", *options.prompt] if options.prompt else [])], run_env)
+    ended = project.run([*_PROGRAM, *flags, *(["--", *options.prompt] if options.prompt else [])])
+    _print_end(ended.notice)
     if ended.left:
         resumed = ended.left if ended.left != "-" else None
         return go_on(options.replace(stage=False, resume=resumed, continue_=False, prompt=()))
@@ -44,14 +43,14 @@ def run_staged(options: RunOptions, go_on: Callable[[RunOptions], int]) -> int:
 
 def run_in_stage(folder: os.PathLike[str], argv: Sequence[str]) -> int:
     """Run a command line in the stage of a session; return the exit code. Raises UsageError."""
-    copy, notes = open_stage(Path(folder))
-    for line in notes:
+    project = StagedProject.of_session(Path(folder), find_environment(os.environ))
+    for line in project.notes:
         print_notice(line)
-    return _run(copy, argv, find_environment(os.environ)).code
+    ended = project.run([*_PROGRAM, *argv])
+    _print_end(ended.notice)
+    return ended.code
 
 
-def _run(copy: StageCopy, argv: Sequence[str], run_env: RunEnvironment) -> StageEnd:
-    ended = run_program(copy, [*_PROGRAM, *argv], run_env, stage_recorder(run_env))
-    if ended.notice:
-        print_notice(ended.notice)
-    return ended
+def _print_end(notice: str) -> None:
+    if notice:
+        print_notice(notice)

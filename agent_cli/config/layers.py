@@ -254,9 +254,14 @@ class Layers:
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
 
-    def add_saved(self, data: Mapping[str, Any], path: Path) -> None:
-        """Merge what was saved in the user's file after it was read."""
-        self.add(data, str(path), path.parent)
+    def set(self, key: str, value: Any, source: str, base: Path) -> None:
+        """Merge one setting of the user: `key`, or `table.key`. Raises SettingsError."""
+        table, _, name = key.rpartition(".")
+        self.add({table: {name: value}} if table else {name: value}, source, base)
+
+    def add_saved(self, key: str, value: Any, path: Path) -> None:
+        """Merge a setting that was saved in the user's file after it was read."""
+        self.set(key, value, str(path), path.parent)
         if str(path) not in self.read:
             self.read.append(str(path))
 

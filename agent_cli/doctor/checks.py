@@ -22,7 +22,7 @@ from agent_cli.kernel.run_environment import has_color
 from agent_cli.kernel.runtime import telemetry
 from agent_cli.kernel.runtime.checkpoints import KEPT_DAYS, store_folder
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.models import choose_model, find_window, input_modalities, key_store
+from agent_cli.kernel.runtime.models import ReachableModels, find_window, input_modalities
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.memory import Memory
 from agent_cli.models.catalog import ModelInfo, lookup
@@ -352,9 +352,9 @@ MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 def check_model(settings: Settings, run_env: RunEnvironment) -> tuple[list[Finding], bool]:
     """Return the findings, and whether a model could be used. Contacts no provider, only this machine."""
-    found = discover(run_env.env, logins=key_store(run_env, settings))
+    found = discover(run_env.env, logins=ReachableModels(run_env, settings).keys)
     try:
-        model = choose_model(settings.model, settings, run_env)
+        model = ReachableModels(run_env, settings).choose(settings.model)
     except UsageError as mistake:
         return [
             Finding("problem" if settings.model else "missing", "model", str(mistake)),
@@ -431,7 +431,7 @@ def _fallbacks(settings: Settings, run_env: RunEnvironment) -> list[Finding]:
     findings = []
     for name in settings.fallback_models:
         try:
-            model = choose_model(name, settings, run_env)
+            model = ReachableModels(run_env, settings).choose(name)
             findings.append(Finding("ok", "fallback", f"{model.name} (key: {model.key_source})"))
         except UsageError as mistake:
             findings.append(Finding("problem", "fallback", f"{name}: {mistake}"))

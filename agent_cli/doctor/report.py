@@ -39,9 +39,9 @@ from agent_cli.doctor.checks import (
     check_trust,
     check_workspace,
 )
-from agent_cli.kernel.runtime.environment import memory_sources
 from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
-from agent_cli.kernel.runtime.tools import make_confinement, make_context, make_workspace, sandbox_profile
+from agent_cli.kernel.runtime.tool_box import ToolBox
+from agent_cli.kernel.runtime.tools import make_confinement, sandbox_profile
 from agent_cli.knowledge.diagnostics import FileReport, ReportReader
 from agent_cli.knowledge.plugins.store import PluginStore
 from agent_cli.knowledge.tool_packages import installed_tools, load_tools
@@ -216,15 +216,15 @@ def collect_findings(
     commands: names of the slash commands.
     """
     settings = layers.settings()
-    workspace, wrong = _workspace(run_env, settings)
-    context, _ = make_context(workspace, settings, layers, run_env, answered=False)
+    tools = ToolBox(run_env, layers, tolerant=True)
+    context, wrong = tools.context, tools.problem
     model, usable = check_model(settings, run_env)
     findings = [
         *check_program(),
         *model,
         *check_tools(context),
         *check_search(context),
-        *check_sandbox(workspace, settings, run_env),
+        *check_sandbox(tools.workspace, settings, run_env),
         *check_terminal(settings, run_env),
         *check_workspace(run_env, wrong),
         *check_state(run_env),
@@ -238,7 +238,7 @@ def collect_findings(
         *check_imports(layers),
         *check_extensions(layers, settings, run_env, commands),
         *check_mcp(layers, run_env),
-        *check_memory(memory_sources(run_env, settings, layers.trust, context.readable).load(), settings),
+        *check_memory(tools.memory(), settings),
         *check_packages(),
     ]
     # With an unreadable settings file every run stops, whatever the model.
@@ -264,13 +264,6 @@ def readable_layers(run_env: RunEnvironment) -> tuple[Layers, list[str]]:
             else:
                 return layers, [*mistakes, *(text for text in found if text not in mistakes)]
     return Layers(), mistakes
-
-
-def _workspace(run_env: RunEnvironment, settings: Settings) -> tuple[Workspace, str]:
-    try:
-        return make_workspace(run_env, settings), ""
-    except UsageError as mistake:
-        return Workspace(run_env.root, (), run_env.cwd), str(mistake)
 
 
 # What a run does well without; "missing" would read as an error.

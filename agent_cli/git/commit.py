@@ -19,7 +19,7 @@ from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.models.base import Request, TextCollector
 from agent_cli.undo.undo import UndoManager
-from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
+from agent_cli.undo.undo_plan import AmbiguousStateError, FileChange, current_state
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line, shorten
@@ -126,13 +126,21 @@ class SessionChanges(Value):
 
     @classmethod
     def of(cls, work: UndoManager) -> SessionChanges:
-        """Return the session's changes, except undone ones. Raises StoreError."""
-        changes = work.changes(step.turn.turn for step in work.steps())
-        heads = dict.fromkeys(head for c in changes for head in c.heads if head)
-        with work.store.locked():
-            return cls(combined_changes(work.store, changes), tuple(heads)[-_MAX_HEADS:])
+        """Return the session's changes, except undone ones. Raises UsageError if they are not known."""
+        touched, heads = work.standing()
+        return cls(touched, tuple(heads[-_MAX_HEADS:]))
 
-    def choose(self, changes: Sequence[FileStatus], words: CommitArguments, repo: Repository) -> CommitChoice:
+    @staticmethod
+    def commit_words(files: str, name: str, subject: str) -> str:
+        """Return the note for the model about a commit by the user: "committed FILES as NAME: SUBJECT"."""
+        return f"committed {files} as {name}: {one_line(subject)}"
+
+    def choose(
+        self,
+        changes: Sequence[FileStatus],
+        repo: Repository,
+        words: CommitArguments = CommitArguments(),  # noqa: B008 - frozen
+    ) -> CommitChoice:
         """Choose the files of a commit from all files that differ from the last commit."""
         inside = {os.path.relpath(p, repo.top): t for p, t in self.touched.items() if p.startswith(f"{repo.top}/")}
         if words.paths:
@@ -166,13 +174,8 @@ def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: 
     return ""
 
 
-# A commit by the user, as `commit_message` names it.
+# A commit by the user, as `SessionChanges.commit_words` names it.
 NAMED_COMMIT = re.compile(r"<commit>\nThe user committed .* as ([0-9a-f]{7,40}): ")
-
-
-def commit_message(files: str, name: str, subject: str) -> str:
-    """Return the note for the model about a commit by the user: "committed FILES as NAME: SUBJECT"."""
-    return f"committed {files} as {name}: {one_line(subject)}"
 
 
 _MAX_CHANGES_CHARS = 60_000

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from agent_cli.kernel.rules import Trust
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_cli.policy.git_use import NotUsableError, Use, git_to_read, settings_without_filters, usable
@@ -84,7 +85,7 @@ class Worktree:
             return False
         return True
 
-    def release(self, state: Path) -> list[str]:
+    def release(self, env: Mapping[str, str]) -> list[str]:
         """Remove the worktree if it has no work of its own; return messages for the user."""
         try:
             if not (self.path / ".git").exists():
@@ -93,7 +94,7 @@ class Worktree:
             if not commits and not files:
                 if not self._is_unused():
                     return [f"The worktree {self.path} is in use by another session and stays."]
-                self._remove(state)
+                self._remove(state_folder(env))
                 return ["Removed the worktree: nothing was changed in it."]
         except (WorktreeError, GitError, OSError, UsageError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
@@ -166,6 +167,28 @@ class Worktree:
         with suppress(OSError):
             self._lock_file.unlink()
             self._lock_file.parent.rmdir()
+
+    def copy_settings(self, trust: Trust, env: Mapping[str, str], *, lasting: bool = True) -> None:
+        """Copy the project's untracked settings, such as .agentrc.local, into it; trust it if the project is trusted.
+
+        trust: in the project. It is trusted if its files are exactly those that the user agreed to, or if a setting of
+            the user trusts the project with any files.
+        lasting: the trust is not only that of this command line.
+        """
+        theirs = fingerprints(self.repo) or {}
+        local_files = [path.name for path in self.repo.glob("*.local.md")]
+        for name in (theirs.keys() | set(local_files)) - {GIT}:
+            source, target = self.repo / name, self.path / name
+            if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
+                with suppress(OSError):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(read_regular(source, _MAX_FILE_BYTES))
+        ours = fingerprints(self.path)
+        # The git configuration is shared, and not part of the worktree's folder.
+        same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
+        by_setting = trust.by.startswith("the setting")
+        if trust.trusted and lasting and ours is not None and (by_setting or same):
+            grant_trust(self.path, state_folder(env), ours)
 
 
 def run_git(folder: Path, use: Use, *words: str) -> str:
@@ -263,27 +286,6 @@ def _filter_warning(worktree: Worktree) -> str:
             if run_git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):
                 return f" The filter {name} did not run, as the project is not trusted (--trust lets it)."
     return ""
-
-
-def apply_project_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
-    """Copy the project's untracked settings, such as .agentrc.local, into the worktree; trust it if the project is.
-
-    trusted: the user trusts the project; the worktree is trusted if its files are exactly those they agreed to.
-    by_setting: a setting of the user trusts the project with any files.
-    """
-    theirs = fingerprints(worktree.repo) or {}
-    local_files = [path.name for path in worktree.repo.glob("*.local.md")]
-    for name in (theirs.keys() | set(local_files)) - {GIT}:
-        source, target = worktree.repo / name, worktree.path / name
-        if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
-            with suppress(OSError):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(read_regular(source, _MAX_FILE_BYTES))
-    ours = fingerprints(worktree.path)
-    # The git configuration is shared, and not part of the worktree's folder.
-    same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
-    if trusted and ours is not None and (by_setting or same):
-        grant_trust(worktree.path, state, ours)
 
 
 def _has_files(folder: Path) -> bool:

@@ -121,6 +121,12 @@ class Defer(Value):
     """Suspend the turn: nobody is available to decide. It is resumed after a decision."""
 
 
+# Exact approvals only: "yes, but smaller" is a comment.
+_ASSENT = frozenset(
+    "y yes yep yeah ok okay k sure approve approved accept accepted agreed lgtm go proceed continue".split()
+) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
+
+
 class QuestionReply(Value, tag="Reply"):
     """The user's answer to a question of the model, to a plan, or in a review.
 
@@ -138,21 +144,15 @@ class QuestionReply(Value, tag="Reply"):
     plan: dict[str, Any] = {}  # noqa: RUF012 - never changed
     user: str = ""
 
+    @staticmethod
+    def is_assent(words: str) -> bool:
+        """Return True if the words approve a plan or a review, and say nothing else."""
+        return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
+
 
 Answer = Approve | Reject | EditedCall | Defer
 Approver = Callable[[ApprovalRequested], Answer]
 Asker = Callable[[QuestionAsked], QuestionReply | Defer]
-
-
-# Exact approvals only: "yes, but smaller" is a comment.
-_ASSENT = frozenset(
-    "y yes yep yeah ok okay k sure approve approved accept accepted agreed lgtm go proceed continue".split()
-) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
-
-
-def is_approval(words: str) -> bool:
-    """Return True if the text is an approval of a plan or a review, and nothing else."""
-    return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
 
 
 def defer(asked: QuestionAsked) -> Defer:

@@ -8,7 +8,6 @@ Images and PDFs are stored as Claude's content blocks, and replaced by a note if
 
 from __future__ import annotations
 
-import os
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Sequence
@@ -69,11 +68,46 @@ class ToolCall(Value, tag="ToolCall"):
 Part = Text | Thinking | ToolCall
 
 
+_TITLE_CHARS = 80
+_UNDONE = "<undo>\nThe user undid your changes to: "
+
+
 class UserMessage(Value, tag="UserMessage"):
     """A message from the user, or from the program on their behalf."""
 
     text: str
     media: tuple[Media, ...] = ()
+
+    @staticmethod
+    def about_undo(names: Sequence[str]) -> str:
+        """Return the text that tells the model which files the user restored."""
+        return f"{_UNDONE}{shorten(', '.join(names), 2_000)}\n</undo>"
+
+    @property
+    def from_user(self) -> bool:
+        """True if the user wrote it, judging by its text."""
+        return not is_synthetic(self.text)
+
+    @property
+    def words(self) -> str:
+        """The user's own words in it: see `user_text`."""
+        return user_text(self.text)
+
+    @property
+    def title(self) -> str:
+        """The beginning of the user's words, on one line."""
+        return shorten(" ".join(self.words[: 4 * _TITLE_CHARS].split()), _TITLE_CHARS)
+
+    @property
+    def continues_answer(self) -> bool:
+        """True if it asks for the rest of an answer that was cut."""
+        return self.text == CONTINUE_CUT
+
+
+# Stop reasons of truncated answers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
+_TRUNCATED = {
+    "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete",
+}  # fmt: skip
 
 
 class AssistantMessage(Value, tag="AssistantMessage"):
@@ -90,6 +124,11 @@ class AssistantMessage(Value, tag="AssistantMessage"):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
+
+    @property
+    def was_cut(self) -> bool:
+        """True if the answer ended because it reached its token limit."""
+        return self.stop_reason.lower() in _TRUNCATED
 
     @property
     def text(self) -> str:
@@ -129,14 +168,6 @@ SYNTHETIC_PREFIXES = (
 )  # fmt: skip
 
 
-_UNDONE = "<undo>\nThe user undid your changes to: "
-
-
-def undo_message(names: Sequence[str]) -> str:
-    """Return the note for the model about an undo by the user."""
-    return f"{_UNDONE}{shorten(', '.join(names), 2_000)}\n</undo>"
-
-
 def undone_files(text: str) -> list[str]:
     """Return the files that an undo restored, as far as its message names them; [] for another message."""
     return text.removeprefix(_UNDONE).partition("\n")[0].split(", ") if text.startswith(_UNDONE) else []
@@ -154,7 +185,7 @@ def is_answered(history: Sequence[Message]) -> bool:
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
     """Return True if the user wrote the message, judging by its text."""
-    return isinstance(message, UserMessage) and not is_synthetic(message.text)
+    return isinstance(message, UserMessage) and message.from_user
 
 
 def is_synthetic(text: str) -> bool:
@@ -180,17 +211,6 @@ def _feedback(text: str) -> str | None:
         return None
     found = re.fullmatch(_FEEDBACK, re.sub(_PLAN_MODE, "", text))
     return found[1] if found else None
-
-
-# Stop reasons of truncated answers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
-_TRUNCATED = {
-    "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete",
-}  # fmt: skip
-
-
-def was_cut(message: AssistantMessage) -> bool:
-    """Return True if an answer ended because it reached its token limit."""
-    return message.stop_reason.lower() in _TRUNCATED
 
 
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
@@ -309,12 +329,6 @@ def drop_unsupported(history: Sequence[Message], accepted: frozenset[MediaKind])
         return "" if item.kind in accepted else f"this model does not accept {media_noun(item)}s"
 
     return [replace_media(message, reason) for message in history]
-
-
-def new_uuid() -> str:
-    """Return a random UUID without importing the module of that name."""
-    digits = os.urandom(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
 def without_thinking(message: Message) -> Message:

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.messages import Message
+from agent_cli.kernel.messages import Message, UserMessage
 from agent_cli.kernel.session.files import projects_folder
-from agent_cli.kernel.session.summary import first_words
 from agent_cli.kernel.session.transcripts.entries import Entry, encoded_path, is_session_id
 from agent_cli.kernel.session.transcripts.reader import read_conversation
 from agent_cli.takeover import form
@@ -50,7 +49,7 @@ def find_claude(env: Mapping[str, str], home: Path | None, root: Path | None) ->
 def _first_words(entry: Entry) -> str:
     """Return the first words of the user in an entry; "" for any other entry."""
     text = _text(entry) if entry.get("type") == "user" and not entry.get("isMeta") else ""
-    return "" if entry.get("isCompactSummary") or text.startswith(("<command-", _LOCAL)) else first_words(text)
+    return "" if entry.get("isCompactSummary") or text.startswith(("<command-", _LOCAL)) else UserMessage(text).title
 
 
 def read_claude(found: FoundSession, env: Mapping[str, str], home: Path | None) -> ForeignSession:

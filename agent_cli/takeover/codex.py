@@ -12,7 +12,6 @@ from typing import Any
 
 from agent_cli.kernel.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.session.records import SessionNotFoundError
-from agent_cli.kernel.session.summary import first_words
 from agent_cli.takeover import form
 from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
 from agent_tools.results import Media, TodoItem
@@ -42,7 +41,7 @@ def find_codex(env: Mapping[str, str], home: Path | None, root: Path | None) -> 
         cwd, source = str(about.get("cwd") or ""), about.get("source")
         # Sub-agents have files of their own.
         if about and form.works_in(cwd, root) and not (isinstance(source, dict) and "subagent" in source):
-            title = first_words(next((t for r in records if (t := _typed(_payload(r)))), ""))
+            title = UserMessage(next((t for r in records if (t := _typed(_payload(r)))), "")).title
             yield FoundSession("codex", _id_of(path), path, cwd, title, form.modified(path))
 
 

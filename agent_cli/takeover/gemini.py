@@ -14,7 +14,6 @@ from typing import Any
 
 from agent_cli.kernel.messages import AssistantMessage, Message, Part, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.kernel.session.records import SessionNotFoundError
-from agent_cli.kernel.session.summary import first_words
 from agent_cli.takeover import form
 from agent_cli.takeover.form import ForeignSession, FoundSession, Seen
 from agent_tools.fs.safe_files import read_regular
@@ -51,7 +50,9 @@ def find_gemini(env: Mapping[str, str], home: Path | None, root: Path | None) ->
             except (OSError, ValueError):
                 continue
             if about.get("kind") != "subagent" and messages:
-                title = first_words(next((t for m in messages if m.get("type") == "user" and (t := _said(m))), ""))
+                title = UserMessage(
+                    next((t for m in messages if m.get("type") == "user" and (t := _said(m))), "")
+                ).title
                 yield FoundSession(
                     "gemini", str(about.get("sessionId") or path.stem), path, cwd, title, form.modified(path)
                 )

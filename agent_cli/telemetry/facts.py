@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.telemetry import TelemetryOptions
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.version import PACKAGE, __version__
 from agent_tools.fs.own_files import write_own
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
+from agent_tools.text import new_uuid
 
 REDACTED = "<REDACTED>"
 _ID_FILE = "telemetry-id"

@@ -13,8 +13,11 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
+from agent_cli.kernel.run_environment import UsageError
 from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.left_out import LeftOutRecords
 from agent_cli.undo.manifest import (
@@ -36,7 +39,6 @@ from agent_cli.undo.undo_plan import (
     all_differences,
     combined_changes,
     current_state,
-    describe_plan,
     make_plan,
     merge_changes,
     summed,
@@ -56,23 +58,6 @@ class BlamedCall(Value):
     session: str
     turn: RecordedTurn
     change: RecordedChange
-
-
-def blame_line(store: Store, path: str, line: int, lines: list[str]) -> BlamedCall | None:
-    """Return the call that wrote a line (from 1) of a file with the given lines; None if none of our calls did.
-
-    Raises StoreError.
-    """
-    at, newer = line - 1, lines
-    for written, before, after in reversed(list(_versions(store, path))):
-        left = _map_line(after, newer, at)
-        if left is None:
-            return None
-        found = _map_line(before, after, left)
-        if found is None:
-            return written
-        at, newer = found, before
-    return None
 
 
 def _map_line(old: list[str], new: list[str], at: int) -> int | None:
@@ -276,8 +261,26 @@ def _from_message(story: CheckpointHistory, messages: int) -> list[int]:
     return [n for n in story.turns if first is not None and n >= first]
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _for_users(method: Callable[Concatenate[UndoManager, P], T]) -> Callable[Concatenate[UndoManager, P], T]:
+    """Let a method raise UsageError where the snapshots cannot be used."""
+
+    @wraps(method)
+    def run(manager: UndoManager, /, *args: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(manager, *args, **named)
+        except StoreError as error:
+            raise UsageError(f"The snapshots cannot be used: {error}.") from None
+
+    return run
+
+
 class UndoManager:
-    """Undo and redo in one session.
+    """Undo and redo in one session. Its methods raise UsageError if the snapshots cannot be used, except where they say
+    StoreError.
 
     restored: is called with the paths that an undo or redo has restored.
     """
@@ -285,6 +288,7 @@ class UndoManager:
     def __init__(self, store: Store, restored: Callable[[Sequence[str]], object] = lambda paths: None) -> None:
         self.store, self._restored = store, restored
 
+    @_for_users
     def story(self) -> CheckpointHistory:
         return read_history(self.store.manifest.read())
 
@@ -298,10 +302,11 @@ class UndoManager:
                 found.append(Step(turn, changes, number in story.undone))
         return found
 
+    @_for_users
     def latest(self) -> int | None:
         """Return the turn that a plain undo selects: the latest with changes that is not undone; None without one.
 
-        If no turn has any, it is the latest whose plan keeps something, so that the user sees that. Raises StoreError.
+        If no turn has any, it is the latest whose plan keeps something, so that the user sees that.
         """
         standing = [step.turn.turn for step in reversed(self.steps()) if not step.undone]
         changed = next((number for number in standing if self.summed([number])), None)
@@ -311,22 +316,35 @@ class UndoManager:
         """Return the turns after the first `messages` messages of the current history."""
         return _from_message(self.story(), messages)
 
+    @_for_users
+    def standing(self) -> tuple[dict[str, FileChange], list[str]]:
+        """Return what all turns together changed, by absolute path, without what is undone; and the commits that were
+        checked out meanwhile.
+        """
+        changes = self.changes(step.turn.turn for step in self.steps())
+        heads = dict.fromkeys(head for c in changes for head in c.heads if head)
+        with self.store.locked():
+            return combined_changes(self.store, changes), list(heads)
+
     def changes(self, turns: Iterable[int]) -> list[RecordedChange]:
         """Return the changes of the turns, in order, without undone ones."""
         story, wanted = self.story(), set(turns)
         return [c for c in story.changes if c.turn in wanted and c.turn not in story.undone]
 
+    @_for_users
     def plan(self, turns: Iterable[int]) -> Plan:
-        """Plan the undo of turns. Raises StoreError."""
+        """Plan the undo of turns."""
         return make_plan(self.store, self.changes(turns))
 
+    @_for_users
     def summed(self, turns: Iterable[int]) -> str:
-        """Summarize the changes of turns; "" for none. Raises StoreError."""
+        """Summarize the changes of turns; "" for none."""
         with self.store.locked():
             return summed(combined_changes(self.store, self.changes(turns)))
 
+    @_for_users
     def summed_since(self, counts: Sequence[int]) -> list[str]:
-        """Summarize the changes since the history had so many messages, for each count. Raises StoreError."""
+        """Summarize the changes since the history had so many messages, for each count."""
         story = self.story()
         standing = [c for c in story.changes if c.turn not in story.undone]
         with self.store.locked():
@@ -338,8 +356,9 @@ class UndoManager:
             found.append(summed(merge_changes([c for c, _ in since], [d for _, d in since])))
         return found
 
+    @_for_users
     def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
-        """Restore files. Return those that failed, with the reason. Raises StoreError if nothing was done.
+        """Restore files. Return those that failed, with the reason. Raises UsageError if nothing was done.
 
         part: the rest of a single turn's changes stays, and can be undone later.
         """
@@ -347,6 +366,20 @@ class UndoManager:
         if part and len(standing) == 1:
             return self._carry_out("undo", (), items, -1, standing[0])
         return self._carry_out("undo", standing, items, -1)
+
+    @_for_users
+    def blame(self, path: str, line: int, lines: list[str]) -> BlamedCall | None:
+        """Return the call that wrote a line (from 1) of a file with the given lines; None if none of ours did."""
+        at, newer = line - 1, lines
+        for written, before, after in reversed(list(_versions(self.store, path))):
+            left = _map_line(after, newer, at)
+            if left is None:
+                return None
+            found = _map_line(before, after, left)
+            if found is None:
+                return written
+            at, newer = found, before
+        return None
 
     def revert(self, calls: Collection[str], root: str) -> str:
         """Undo some calls of a running turn as far as that needs no question. Return what happened, as text.
@@ -357,9 +390,9 @@ class UndoManager:
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
-        lines = [f"Restored: {'; '.join(describe_plan(done, root))}." if done else "No file was restored."]
+        lines = [f"Restored: {'; '.join(i.described(root) for i in done)}." if done else "No file was restored."]
         if left := plan.of("ask", "lost", "kept"):
-            lines.append(f"Not restored: {'; '.join(describe_plan(left, root))}.")
+            lines.append(f"Not restored: {'; '.join(i.described(root) for i in left)}.")
         lines += [f"Not restored: {path}: {why}." for path, why in failed.items()]
         return " ".join([*lines, *(f"Note: {note}." for note in plan.notes)])
 
@@ -369,8 +402,9 @@ class UndoManager:
         here = max(story.turns, default=0)
         return [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
 
+    @_for_users
     def redo_plan(self) -> tuple[int, Plan] | None:
-        """Return the latest undo that can be reverted, and the plan for it; None for none. Raises StoreError."""
+        """Return the latest undo that can be reverted, and the plan for it; None for none."""
         story = self.story()
         if not story.open_undos:
             return None
@@ -378,6 +412,7 @@ class UndoManager:
         op = story.ops[number]
         return number, make_plan(self.store, [RecordedChange(0, "", "undo", "", op.before, op.after)])
 
+    @_for_users
     def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
         """Revert an undo. Works like `undo`."""
         op = self.story().ops[number]
@@ -401,8 +436,9 @@ class UndoManager:
         self._restored([path for path in paths if path not in failed])
         return failed
 
+    @_for_users
     def diffs(self, turns: Iterable[int]) -> list[Diff]:
-        """Return the recorded changes of turns to each file. Raises StoreError."""
+        """Return the recorded changes of turns to each file."""
         return self._diffs(self.changes(turns))
 
     def diffs_of(self, calls: Collection[str], root: str) -> list[Diff]:

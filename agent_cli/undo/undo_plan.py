@@ -337,6 +337,11 @@ class Item(Value):
             return "delete"
         return "create again" if self.now is None else "change back"
 
+    def described(self, root: str) -> str:
+        """Describe it in one line, with the reason if it is not simply restored."""
+        name = one_line(self.path.removeprefix(f"{root}/"))
+        return f"{self.verb}: {name}" + (f" ({self.why})" if self.why else "")
+
 
 class Plan(Value):
     """The files by path, and notes about what is not restored."""
@@ -469,15 +474,6 @@ def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, 
         yield f"nested repositories are not covered: {', '.join(nested[:_MAX_LISTED])}"
     if not store.scanners:
         yield "only files that were written or named are covered here: this folder is not a project"
-
-
-def describe_plan(items: Sequence[Item], root: str) -> list[str]:
-    """Describe the files of a plan, one line each, with the reason if they are not simply restored."""
-    lines = []
-    for item in items:
-        name = one_line(item.path.removeprefix(f"{root}/"))
-        lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
-    return lines
 
 
 def summed(work: Mapping[str, FileChange]) -> str:

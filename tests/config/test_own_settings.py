@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.config.parsing import SettingsError
-from agent_cli.kernel.runtime.saved_settings import remove_setting, save_setting
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_it_is_set_and_all_else_stays(tmp_path: Path, before: str | None, key: s
     path = tmp_path / ".agentrc"
     if before is not None:
         path.write_text(before)
-    save_setting(path, key, value)
+    SettingsFile(path).set(key, value)
     assert tomllib.loads(path.read_text()) == tomllib.loads(after)
     for line in (before or "").splitlines():
         assert "#" not in line or line.partition("#")[2] in path.read_text()
@@ -51,7 +51,7 @@ def test_a_mistake_changes_nothing(tmp_path: Path, text: str, key: str, value: A
     path = tmp_path / ".agentrc"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(SettingsError):
-        save_setting(path, key, value)
+        SettingsFile(path).set(key, value)
     assert path.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
@@ -59,7 +59,7 @@ def test_a_mistake_changes_nothing(tmp_path: Path, text: str, key: str, value: A
 def test_any_text_of_a_model_comes_back(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     path = tmp_path_factory.mktemp("any") / ".agentrc"
     path.write_text('# first\n[permissions]\nmode = "plan" # last\n')
-    save_setting(path, "model", name)
+    SettingsFile(path).set("model", name)
     assert tomllib.loads(path.read_text()) == {"model": name, "permissions": {"mode": "plan"}}
 
 
@@ -78,5 +78,5 @@ def test_any_text_of_a_model_comes_back(tmp_path_factory: pytest.TempPathFactory
 def test_a_setting_is_removed_and_all_else_stays(tmp_path: Path, before: str, key: str, after: str) -> None:
     path = tmp_path / ".agentrc"
     path.write_text(before)
-    remove_setting(path, key)
+    SettingsFile(path).remove(key)
     assert path.read_text() == after

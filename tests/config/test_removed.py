@@ -11,7 +11,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.removed import REMOVED, without_removed
 from agent_cli.config.schema import Settings, tables
-from agent_cli.kernel.runtime.saved_settings import save_setting
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_tools.record import from_json, hints_of
 from tests.support.fork_server import ROOT
 from tests.support.program import agent
@@ -52,7 +52,7 @@ def test_a_session_that_was_stored_with_one_is_resumed() -> None:
 
 def test_it_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"web\.max_bytes was removed"):
-        save_setting(tmp_path / ".agentrc", "web.max_bytes", 1)
+        SettingsFile(tmp_path / ".agentrc").set("web.max_bytes", 1)
     assert not (tmp_path / ".agentrc").exists()
 
 

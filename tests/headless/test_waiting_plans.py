@@ -91,13 +91,14 @@ def test_a_plan_says_when_it_expires(work: Path) -> None:
     item = pending(work)[0]["pending"][0]
     assert item["expires_at"] > item["asked_at"]
     assert ", expires 2" in agent(["pending"], work).stdout
-    from agent_cli.kernel.session.pending_plans import exact_seconds_of, lifetime, seconds_of
+    from agent_cli.kernel.session.pending_plans import exact_seconds_of, seconds_of
+    from agent_tools.text import in_minutes
 
     assert seconds_of(item["expires_at"]) - seconds_of(item["asked_at"]) == 72 * 3600
     moment = "2026-01-02T03:04:05.678Z"
     assert exact_seconds_of(moment) - seconds_of(moment) == pytest.approx(0.678)
     assert exact_seconds_of("2026-01-02T03:04:05Z") == seconds_of(moment)
-    assert [lifetime(m) for m in (1, 90, 120, 4320)] == ["1 minute", "90 minutes", "2 hours", "3 days"]
+    assert [in_minutes(m) for m in (1, 90, 120, 4320)] == ["1 minute", "90 minutes", "2 hours", "3 days"]
 
 
 def test_an_expired_plan_runs_nothing_and_costs_no_model_call(work: Path) -> None:

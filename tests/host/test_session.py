@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.hooks.events import HOOK_EVENTS
-from agent_cli.kernel.messages import new_uuid
+from agent_tools.text import new_uuid
 from tests.support.host_client import HostClient
 from tests.support.model_server import ModelServer, Reply
 from tests.support.scripts import bash, call, script, task

@@ -15,7 +15,7 @@ from agent_cli.extras.server.guard import AccessTokenStore
 from agent_cli.extras.server.pairing import Pairing
 from agent_cli.extras.server.push_service import PushStore, PushSubscription
 from agent_cli.kernel.runtime.addresses import AddressStore, ProjectAddress
-from agent_cli.kernel.runtime.saved_settings import add_rules, save_setting
+from agent_cli.kernel.runtime.saved_settings import SettingsFile, add_rules
 from agent_cli.mcp.config import McpServer, change_json, change_toml
 from agent_cli.policy.trust import TrustStore
 
@@ -62,7 +62,7 @@ CHANGES: dict[str, tuple[Change, Count]] = {
         lambda folder: len(table(folder / "rc")["permissions"]["allow"]),
     ),
     "settings": (
-        lambda folder, n: save_setting(folder / "rc", NUMBERS[n], n + 1),
+        lambda folder, n: SettingsFile(folder / "rc").set(NUMBERS[n], n + 1),
         lambda folder: len(table(folder / "rc")),
     ),
     "trust": (

@@ -6,14 +6,15 @@ import json
 import os
 import shutil
 import subprocess
-from datetime import UTC, datetime, timedelta
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_cli.kernel.session.schedules import ScheduleStore, stamp
+from agent_cli.kernel.session.schedules import ScheduleStore
 from agent_cli.models.credentials import KeyStore, Secret
+from agent_tools.text import utc_stamp
 from tests.support.fake_wakers import FakeWakers
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
@@ -41,7 +42,7 @@ def due(work: Path, minutes: int = 2) -> None:
     """Let the last minutes be due, as if the schedules were older."""
     store = ScheduleStore(work.parent / "home/state")
     for schedule in store.all():
-        store.change(schedule.replace(since=stamp(datetime.now(UTC) - timedelta(minutes=minutes))))
+        store.change(schedule.replace(since=utc_stamp(time.time() - 60 * minutes)))
 
 
 def until(work: Path, state: str) -> dict[str, Any]:

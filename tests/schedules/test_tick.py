@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from agent_cli import UsageError
 from agent_cli.extras.schedules.tick import MAX_ATTEMPTS
 from agent_cli.extras.schedules.times import last_time
-from agent_cli.kernel.session.schedules import ScheduleStep, stamp, waiting_sessions
+from agent_cli.kernel.session.schedules import ScheduleStep, waiting_sessions
+from agent_tools.text import utc_stamp
 from tests.support.hypothesis_examples import examples
 from tests.support.schedules import Machine, utc
 
@@ -165,7 +166,7 @@ def test_a_long_log_of_runs_is_shortened(tmp_path: Path) -> None:
     path = machine.store.folder / hourly.id / "runs.jsonl"
     moment = utc("2024-01-01")
     machine.runs(hourly)
-    line = ScheduleStep(stamp(moment), "skipped", stamp(moment), why="x" * 3_000)
+    line = ScheduleStep(utc_stamp(moment.timestamp()), "skipped", utc_stamp(moment.timestamp()), why="x" * 3_000)
     machine.store.record(hourly.id, line)
     path.write_bytes(path.read_bytes() * 1_000)
     machine.at("2026-11-27 13:00")
@@ -200,7 +201,7 @@ def test_none_comes_twice_and_none_is_lost(
         assert len(claimed) == len(set(claimed)) == len(machine.started)
         due = last_time(schedule.cron, zone, max(before, created), machine.now) if step > 0 else None
         if due is not None and due > high:  # the latest one of a gap; earlier ones are covered by it
-            assert stamp(due) in claimed
+            assert utc_stamp(due.timestamp()) in claimed
         high = max(high, machine.now)
     for at in claimed:
         moment = utc(at[:16].replace("T", " "))

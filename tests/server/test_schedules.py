@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import time
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.session.schedules import ScheduleStore, stamp
+from agent_cli.kernel.session.schedules import ScheduleStore
+from agent_tools.text import utc_stamp
 from tests.support.program import agent
 from tests.support.scripts import call
 from tests.support.served import Served, served, write_script
@@ -55,7 +56,7 @@ def test_the_server_ticks_and_announces_what_waits(work: Path) -> None:
     agent(["every", "* * * * *", "--model", f"scripted:{model}", "Tidy up"], work)
     store = ScheduleStore(work.parent / "home/state")
     schedule = store.all()[0]
-    store.change(schedule.replace(since=stamp(datetime.now(UTC) - timedelta(minutes=2))))
+    store.change(schedule.replace(since=utc_stamp(time.time() - 120)))
     told = work.parent / "told"
     (work.parent / "home/.agentrc").write_text(f'[serve]\nnotify = "cat >> {told}"\n')
     with served(work) as server:

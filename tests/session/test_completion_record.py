@@ -20,7 +20,7 @@ from agent_cli.kernel.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent_cli.kernel.messages import UserMessage, undo_message
+from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.results import Check, Diagnostics, Usage
 from agent_cli.kernel.session.completion_record import (
     CompletionRecord,
@@ -176,7 +176,7 @@ def test_a_rewound_plan_goes_on_from_there() -> None:
 
 
 def test_an_undo_changes_files_too() -> None:
-    undone = MessageAdded(UserMessage(undo_message(["a.py", "b.py"])))
+    undone = MessageAdded(UserMessage(UserMessage.about_undo(["a.py", "b.py"])))
     made = record(plan("> a"), edit("a.py"), run("pytest"), plan("x a"), undone)
     assert (made.plans[0].steps[0].verdict, made.unchecked) == ("stale", ("a.py", "b.py"))
 

@@ -22,7 +22,7 @@ from agent_cli.kernel.events import (
     ToolStarted,
     TurnStarted,
 )
-from agent_cli.kernel.messages import Message, ToolCall
+from agent_cli.kernel.messages import Message, ToolCall, UserMessage
 from agent_cli.kernel.session.files import transcript_note
 from agent_cli.kernel.session.history import (
     MAX_ANSWER_CHARS,
@@ -35,7 +35,6 @@ from agent_cli.kernel.session.history import (
 from agent_cli.kernel.session.records import SessionNotFoundError
 from agent_cli.kernel.session.restore import restore
 from agent_cli.kernel.session.store import SessionStore, StoredSession
-from agent_cli.kernel.session.summary import first_words
 from agent_tools.results import CommandOutput
 from agent_tools.text import short_size
 from tests.support.hypothesis_examples import examples
@@ -275,8 +274,8 @@ def test_sizes_in_one_unit(count: int, said_so: str) -> None:
 
 
 def test_a_long_first_message_ends_in_an_ellipsis() -> None:
-    assert first_words("word " * 30).endswith("word…")
-    assert first_words("short\nand plain") == "short and plain"
+    assert UserMessage("word " * 30).title.endswith("word…")
+    assert UserMessage("short\nand plain").title == "short and plain"
 
 
 def test_an_old_transcript_that_a_cleanup_removes_ends_no_session(tmp_path: Path) -> None:

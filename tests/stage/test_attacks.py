@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.runtime import staged_project
 from agent_cli.kernel.session.stages import remove_old
 from agent_cli.stage import changes as stage_changes
-from agent_cli.stage import run as stage_run
 from agent_cli.stage import tree as stage_tree
 from agent_cli.stage.changes import apply_changes, signature, staged_changes
 from agent_cli.stage.copy import StageCopy, read_copy
@@ -316,5 +316,5 @@ def test_a_state_folder_behind_a_link_and_one_in_the_project(tmp_path: Path) -> 
     take_all(read_copy(copy.folder))
     assert (root / "a.py").read_text() == "short\n"
     env = {"PATH": os.environ["PATH"], "AGENT_STATE_DIR": str(root / ".state")}
-    why = stage_run.why_not_staged(RunEnvironment(root, root, None, env))
+    why = staged_project.StagedProject.why_not(RunEnvironment(root, root, None, env))
     assert "inside the project" in why or "bubblewrap" in why

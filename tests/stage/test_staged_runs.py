@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.kernel.run_environment import RunEnvironment
-from agent_cli.stage import run as stage_run
+from agent_cli.kernel.runtime import staged_project
 from agent_tools.sandbox.bwrap import find_bwrap
 from tests.support.program import clean_env
 from tests.support.repositories import GIT, git
@@ -208,10 +208,10 @@ def test_options_that_conflict_with_a_copy(project: Project, more: list[str]) ->
 
 def test_without_a_sandbox_a_stage_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = RunEnvironment(tmp_path, tmp_path, None, {"PATH": "/nonexistent"})
-    monkeypatch.setattr(stage_run, "find_bwrap", lambda env, writable: None)
-    assert "needs bubblewrap" in stage_run.why_not_staged(here)
+    monkeypatch.setattr(staged_project, "find_bwrap", lambda env, writable: None)
+    assert "needs bubblewrap" in staged_project.StagedProject.why_not(here)
     monkeypatch.undo()
-    assert "home folder" in stage_run.why_not_staged(here.replace(home=tmp_path, env=dict(GIT)))
+    assert "home folder" in staged_project.StagedProject.why_not(here.replace(home=tmp_path, env=dict(GIT)))
 
 
 def test_a_background_command_ends_before_the_question_and_not_after_it(project: Project) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.kernel.events import QuestionAsked, SubagentEvent, ToolRequested, TurnStarted
 from agent_cli.kernel.run_environment import UsageError
@@ -19,11 +20,11 @@ from agent_cli.kernel.runtime.user_decision import UserDecision
 from agent_cli.kernel.session.live import LiveSession
 from agent_cli.policy.policy import Policy
 from agent_cli.shells.terminal.app.question_view import QuestionView
-from agent_cli.shells.terminal.dialogs import questions
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
 from agent_cli.shells.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.shells.terminal.dialogs.questions import (
+    allow_any,
     ask_question,
     confirm_dialog,
     plan_dialog,
@@ -65,8 +66,8 @@ class Lines:
         request = REQUEST.replace(always=always, keeps=bool(always), arguments={"command": "touch a"})
         return ask_approval(request, self.dialogs.put, FILES)
 
-    def reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        return ask_question(asked, self.dialogs.put, FILES)
+    def reply(self, asked: QuestionAsked, check_mode: Callable[[str], None] = allow_any) -> QuestionReply | Defer:
+        return ask_question(asked, self.dialogs.put, FILES, 0, check_mode)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +129,13 @@ def test_what_a_line_means_at_a_plan(typed: str, reply: QuestionReply) -> None:
     assert Lines(typed).reply(PLAN) == reply
 
 
-def test_a_mode_that_is_refused_here_is_reported_and_the_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(mode: str, env: Any, *, may_bypass: bool) -> None:
+def test_a_mode_that_is_refused_here_is_reported_and_the_plan_stands() -> None:
+    def refuse(mode: str) -> None:
         if mode == "bypassPermissions":
             raise UsageError("That mode is refused here.")
 
-    monkeypatch.setattr(questions, "check_mode", refuse)
     lines = Lines("y bypassPermissions", "y")
-    assert lines.reply(PLAN) == QuestionReply("approve")
+    assert lines.reply(PLAN, refuse) == QuestionReply("approve")
     assert "That mode is refused here." in lines.shown and lines.shown.count("Approve this plan?") == 2
 
 
@@ -184,8 +184,8 @@ def test_a_prompt_that_does_not_fit_has_its_choices_above_it() -> None:
 HUNK = Hunk("a.txt", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
 OPTIONS = [{"label": str(number)} for number in range(12)]
 EVERY = {
-    "call": approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"}, (HUNK, HUNK))),
-    "hunk": hunk_dialog(HUNK, 1, 2),
+    "call": approval_dialog(ApprovalQuestion(REQUEST, EditableCall("Bash", {"command": "touch a"}, (HUNK, HUNK)))),
+    "hunk": hunk_dialog(HUNK.diff, 1, 2),
     "question": question_dialog({"question": "Which?", "options": OPTIONS}),
     "words": question_dialog({"question": "Why?"}),
     "plan": plan_dialog(PLAN),
@@ -262,7 +262,7 @@ def test_what_looks_like_something_else_comes_before_all_other_warnings() -> Non
     request = REQUEST.replace(
         summary=f"Run: {odd}", effects=(Effect("run", odd),), arguments={"command": odd}, warnings=("deletes 1 file",)
     )
-    found = approval_dialog(request, CHANGE)
+    found = approval_dialog(ApprovalQuestion(request, CHANGE))
     assert "CYRILLIC" in found.warnings[0].upper() or "U+" in found.warnings[0]
     assert found.warnings[1:] == ("deletes 1 file",)
 

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
@@ -24,7 +25,7 @@ OPTIONS = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
 PLACES: dict[str, Callable[[], Dialog] | None] = {
     "idle": None,
     "busy": None,
-    "approval": lambda: approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})),
+    "approval": lambda: approval_dialog(ApprovalQuestion(REQUEST, EditableCall("Bash", {"command": "touch a"}))),
     "question": lambda: question_dialog({"question": "Which?", "options": OPTIONS}),
     "several": lambda: question_dialog({"question": "Which?", "options": OPTIONS, "multiSelect": True}),
     "words": lambda: question_dialog({"question": "Why?", "options": []}),

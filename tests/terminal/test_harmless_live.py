@@ -7,6 +7,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.events import (
     ApprovalRequested,
     Event,
@@ -67,7 +68,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         request = ApprovalRequested(
             "d", texts[0], texts[0], texts[0], (Effect("run", texts[0]),), texts[0], None, "", "h", facts=(texts[0],)
         )
-        ask = OpenDialog(approval_dialog(request, EditableCall("Bash", {"command": texts[0]})))
+        ask = OpenDialog(approval_dialog(ApprovalQuestion(request, EditableCall("Bash", {"command": texts[0]}))))
         live.bridge.emit(ask)
         stage.until(lambda: live.questions.ask is ask)
         live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(decision("approve")))

@@ -168,7 +168,7 @@ def test_hunks_of_a_file_that_changes_meanwhile_are_asked_about_again(tmp_path: 
 
 def test_the_last_hunk_has_no_rest_to_be_asked_about() -> None:
     hunk = Hunk("a.txt", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
-    assert [choice.key for choice in hunk_dialog(hunk, 2, 2).choices] == ["y", "n"]
-    assert hunk_dialog(hunk, 1, 2).choices[2].label == "Apply all 2 hunks that are left"
-    typed = hunk_dialog(hunk, 1, 2).choices[1].comment
+    assert [choice.key for choice in hunk_dialog(hunk.diff, 2, 2).choices] == ["y", "n"]
+    assert hunk_dialog(hunk.diff, 1, 2).choices[2].label == "Apply all 2 hunks that are left"
+    typed = hunk_dialog(hunk.diff, 1, 2).choices[1].comment
     assert typed is not None and typed.read(" not yet ") == SkippedHunk("not yet") and typed.read(" ") is None

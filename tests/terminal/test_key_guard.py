@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
 from agent_cli.shells.terminal.app.key_guard import GRAVE_SECONDS, QUIET_SECONDS
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
@@ -22,8 +23,8 @@ from tests.support.terminal_stage import REQUEST, Stage, asked_plan, asked_revie
 
 HUNK = Hunk("a.py", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
 CHANGE = EditableCall("Bash", {"command": "touch a"})
-APPROVAL = approval_dialog(REQUEST, CHANGE)
-GRAVE = approval_dialog(REQUEST.replace(warnings=("deletes 2 files",)), CHANGE)
+APPROVAL = approval_dialog(ApprovalQuestion(REQUEST, CHANGE))
+GRAVE = approval_dialog(ApprovalQuestion(REQUEST.replace(warnings=("deletes 2 files",)), CHANGE))
 OPTIONS = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
 
 
@@ -187,7 +188,7 @@ UNDO = [("y", "Yes", "revert 2 files"), ("s", "Some", "file by file"), ("n", "No
         (confirm_dialog("Undo it anyway?", grave=True), "n", False),
         (decide_dialog("Undo?", UNDO, grave=True), "s", "s"),
         (decide_dialog("Undo?", UNDO, grave=True), "1", "y"),
-        (hunk_dialog(HUNK, 1, 2, grave=True), "y", True),
+        (hunk_dialog(HUNK.diff, 1, 2, grave=True), "y", True),
     ],
 )
 def test_a_letter_counts_after_a_second_where_a_command_or_a_hunk_destroys_something(

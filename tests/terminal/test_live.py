@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from prompt_toolkit.data_structures import Size
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.events import MessageAdded, TextDelta
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.runtime.edit_call import EditableCall
@@ -249,7 +250,7 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {})))
+        asking(stage, approval_dialog(ApprovalQuestion(REQUEST, EditableCall("Bash", {}))))
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)
         stage.settle()

@@ -11,13 +11,14 @@ import pytest
 from rich.console import Console
 
 import agent_cli.shells.terminal.commands  # noqa: F401 - the commands that exist separate a held key from text
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.events import ToolRequested, ToolStarted, Warned
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.app.layout import above
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.app.question_view import QuestionView
-from agent_cli.shells.terminal.dialogs import lines, questions
+from agent_cli.shells.terminal.dialogs import lines
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose
 from agent_cli.shells.terminal.dialogs.questions import (
@@ -49,7 +50,7 @@ CHANGE = EditableCall("Bash", {"command": "touch a"})
 )
 def test_the_list_of_an_approval(keys: list[str], answer: object) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage)
         stage.answer(*keys)
         stage.until(lambda: found == [answer])
@@ -67,7 +68,7 @@ def test_the_list_of_an_approval(keys: list[str], answer: object) -> None:
 )
 def test_tab_adds_words_to_an_answer(keys: str, words: str, answer: object) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage)
         stage.press(keys)
         stage.until(lambda: stage.live.line.replying)
@@ -84,14 +85,14 @@ def test_shift_tab_at_an_edit_accepts_all_edits_and_elsewhere_changes_the_mode()
     )
 
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(edit, EditableCall("", {})))
+        found = asking(stage, approval_dialog(ApprovalQuestion(edit, EditableCall("", {}))))
         stage.now += 1
         stage.press("\x1b[Z")
         stage.until(lambda: found == [decision("approve", mode="acceptEdits")])
         assert stage.session.modes == 0
         stage.session.finish()
         stage.until(lambda: not stage.live.busy)
-        asking(stage, approval_dialog(REQUEST, CHANGE))
+        asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage)
         assert stage.session.modes > 0 and stage.live.questions.ask is not None
 
@@ -100,7 +101,7 @@ def test_shift_tab_at_an_edit_accepts_all_edits_and_elsewhere_changes_the_mode()
 
 def test_enter_sends_a_draft_and_does_not_answer() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage)
         stage.press("please wait")
         stage.has("please wait")
@@ -114,7 +115,7 @@ def test_enter_sends_a_draft_and_does_not_answer() -> None:
 
 def test_escape_closes_the_explanation_first_and_ctrl_c_interrupts() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST.replace(facts=("a fact of it",)), CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST.replace(facts=("a fact of it",)), CHANGE)))
         later(stage)
         stage.press("?")
         stage.until(lambda: "a fact of it" in stage.screen.drawn)
@@ -238,7 +239,7 @@ def test_own_words_are_the_last_entry_of_a_question() -> None:
 )
 def test_the_keys_of_an_approval(key: str, words: str, answer: object) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, EditableCall("Bash", {"command": "touch a"}))))
         later(stage)
         stage.answer(key)
         stage.until(lambda: stage.live.line.replying)
@@ -251,7 +252,7 @@ def test_the_keys_of_an_approval(key: str, words: str, answer: object) -> None:
 
 def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, EditableCall("Bash", {"command": "touch a"}))))
         later(stage)
         stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
@@ -345,7 +346,7 @@ def test_a_second_question_waits_for_the_first() -> None:
 
 def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, EditableCall("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, EditableCall("Bash", {"command": "touch a"}))))
         later(stage)
         for character in "/todos a":
             stage.press(character)
@@ -386,15 +387,13 @@ def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
     play(story)
 
 
-def test_words_that_cannot_be_are_reported_and_stay_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(mode: str, env: Any, *, may_bypass: bool) -> None:
+def test_words_that_cannot_be_are_reported_and_stay_in_the_line() -> None:
+    def refuse(mode: str) -> None:
         if mode == "bypassPermissions":
             raise UsageError("That mode is refused here.")
 
-    monkeypatch.setattr(questions, "check_mode", refuse)
-
     def story(stage: Stage) -> None:
-        found = asking(stage, plan_dialog(asked_plan({"plan": "1. Touch it"})))
+        found = asking(stage, plan_dialog(asked_plan({"plan": "1. Touch it"}), check_mode=refuse))
         later(stage)
         stage.answer("w")
         stage.until(lambda: stage.live.line.replying)
@@ -415,7 +414,7 @@ def test_one_blank_row_is_between_running_calls_and_a_question() -> None:
         for call in ("a", "b"):
             emit(ToolRequested(call, "Task", {}, f"Sub-agent explore: {call}"))
             emit(ToolStarted(call, "Task"))
-        ask = OpenDialog(approval_dialog(REQUEST, CHANGE))
+        ask = OpenDialog(approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         emit(ask)
         stage.until(lambda: stage.live.questions.ask is ask)
         rows = ["".join(text for _, text in row).strip() for row in above(stage.live)]
@@ -438,7 +437,7 @@ def test_a_pasted_draft_draws_the_question_once_per_frame_and_not_per_key(monkey
     text = "a draft of many words " * 40
 
     def story(stage: Stage) -> None:
-        asking(stage, approval_dialog(REQUEST, CHANGE))
+        asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage)
         before, frames = drawn[0], stage.live.app.frame_number
         stage.press(text)

@@ -8,6 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk
 from agent_cli.shells.terminal.app.question_view import QuestionView
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog, hunk_dialog
@@ -34,7 +35,7 @@ def command(text: str, **more: object) -> Dialog:
         facts=tuple(f"fact {n}" for n in range(4)),
         **more,
     )
-    return approval_dialog(request, CHANGE)
+    return approval_dialog(ApprovalQuestion(request, CHANGE))
 
 
 EDIT = REQUEST.replace(
@@ -48,8 +49,8 @@ EVERY = {
     "command": command("python3 -m unittest -q 2>&1 | tail -20"),
     "long command": command(LONG_SUFFIX),
     "script": command("\n".join(f"echo {n}" for n in range(50)) + "\necho the-last-words"),
-    "edit": approval_dialog(EDIT, EditableCall("", {}, (HUNK, HUNK))),
-    "hunk": hunk_dialog(HUNK, 1, 3),
+    "edit": approval_dialog(ApprovalQuestion(EDIT, EditableCall("", {}, (HUNK, HUNK)))),
+    "hunk": hunk_dialog(HUNK.diff, 1, 3),
     "plan": plan_dialog(asked_plan(PLAN), ttl=60),
     "question": question_dialog({"question": "Which of these is the one to take? " * 9, "options": OPTIONS[:4]}),
     "several": question_dialog({"question": "Which?", "options": OPTIONS, "multiSelect": True}),
@@ -160,14 +161,14 @@ def test_the_explanation_has_the_reasons_and_one_line_on_each_choice() -> None:
 
 def test_trust_is_not_mentioned_where_the_project_is_trusted_already() -> None:
     for trusts in (True, False):
-        view = QuestionView(approval_dialog(REQUEST.replace(trusts=trusts), CHANGE))
+        view = QuestionView(approval_dialog(ApprovalQuestion(REQUEST.replace(trusts=trusts), CHANGE)))
         view.explain()
         assert ("hooks and commands also take effect" in "".join(rows(view, 160, 40))) == trusts
 
 
 def test_commands_that_begin_alike_are_named_by_their_beginning() -> None:
     for rule, name in (("Bash(python3 -m pytest:*)", "python3 -m pytest …"), ("Bash(make)", "make")):
-        shown = rows(QuestionView(approval_dialog(REQUEST.replace(always=rule), CHANGE)), 80, 21)
+        shown = rows(QuestionView(approval_dialog(ApprovalQuestion(REQUEST.replace(always=rule), CHANGE))), 80, 21)
         assert f"  a  Yes, and ask no more about {name}" in shown
 
 
@@ -184,7 +185,7 @@ def test_an_edit_offers_further_edits_and_shows_its_hunks_as_a_key() -> None:
 def test_what_a_choice_allows_is_wrapped_and_never_cut(columns: int, room: int, *, explained: bool) -> None:
     rule = "Bash(python3 -m pytest tests/unit/test_dates.py:*)"
     for request in (REQUEST.replace(always=rule, warnings=("deletes 2 files",)), EDIT):
-        view = QuestionView(approval_dialog(request, CHANGE))
+        view = QuestionView(approval_dialog(ApprovalQuestion(request, CHANGE)))
         if explained:
             view.explain()
         seen = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_cli import ApprovalQuestion
 from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog
 from tests.support.terminal_stage import REQUEST, Stage, asking, decision, later, play
@@ -86,7 +87,7 @@ def test_keys_in_newer_encodings(keys: str, line: str) -> None:
 @pytest.mark.parametrize("escape", ["\x1b[27u", "\x1b[27;1u", "\x1b[27;1;27~", "\x1b[27;129:1u"])
 def test_escape_in_a_newer_encoding_refuses(escape: str) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage)
         stage.press(escape)
         stage.until(lambda: found == [decision("reject")])
@@ -97,7 +98,7 @@ def test_escape_in_a_newer_encoding_refuses(escape: str) -> None:
 @pytest.mark.parametrize("end", ["\x03", "y"])
 def test_a_reply_that_was_not_sent_is_in_the_draft_when_the_question_is_gone(end: str) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage, 5)
         stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
@@ -116,7 +117,7 @@ def test_a_reply_that_was_not_sent_is_in_the_draft_when_the_question_is_gone(end
 
 def test_a_command_that_was_changed_and_left_is_no_draft() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        found = asking(stage, approval_dialog(ApprovalQuestion(REQUEST, CHANGE)))
         later(stage, 5)
         stage.answer("e")
         stage.has("touch a")

@@ -15,7 +15,7 @@ from agent_cli.undo.prune import prune
 from agent_cli.undo.recorder import Recorder
 from agent_cli.undo.scanner import SizeLimits
 from agent_cli.undo.store import Store
-from agent_cli.undo.undo import UndoManager, blame_line
+from agent_cli.undo.undo import UndoManager
 from agent_tools.base import Effect
 from agent_tools.text import utc_stamp
 from tests.support.file_trees import tree_of
@@ -301,8 +301,8 @@ def test_a_file_that_a_program_moves_here_stays(ignoring: Path, move: str) -> No
 def test_why_names_no_call_for_a_line_that_was_there(ignoring: Path) -> None:
     session = Session(ignoring)
     session.run("rm .gitignore; echo new > new.txt")
-    assert blame_line(session.work.store, str(ignoring / ".env"), 1, ["KEY=1\n"]) is None
-    assert blame_line(session.work.store, str(ignoring / "new.txt"), 1, ["new\n"]) is not None
+    assert session.work.blame(str(ignoring / ".env"), 1, ["KEY=1\n"]) is None
+    assert session.work.blame(str(ignoring / "new.txt"), 1, ["new\n"]) is not None
 
 
 def test_a_record_survives_pruning(ignoring: Path) -> None:

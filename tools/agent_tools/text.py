@@ -141,6 +141,14 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def in_minutes(minutes: int) -> str:
+    """Format minutes in the largest unit that divides them: "3 days", "12 hours", "1 minute"."""
+    for size, unit in ((1440, "day"), (60, "hour")):
+        if minutes >= size and minutes % size == 0:
+            return counted(minutes // size, unit)
+    return counted(minutes, "minute")
+
+
 def parse_number(text: str) -> int:
     """Parse a decimal number of at most nine digits; return 0 for any other text ("²")."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -354,3 +362,9 @@ def nearest_key_hint(key: str, known: list[str]) -> str:
 
     near = difflib.get_close_matches(key, known, 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def new_uuid() -> str:
+    """Return a random UUID without importing the module of that name."""
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -26,6 +26,7 @@ from agent_cli import (
     Approver,
     Complete,
     Config,
+    Defer,
     Layers,
     Reject,
     RunEnvironment,
@@ -36,7 +37,6 @@ from agent_cli import (
 )
 from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
-from agent_cli.kernel.decisions import defer, deny
 from agent_cli.kernel.rules import rule_for
 from agent_cli.models.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.models.scripted import ScriptedClient
@@ -218,8 +218,10 @@ class _Demo:
         actor = ScriptedActor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
         lines = LineDialogs(self._console, read_line)
         files = Workspace(run_env.cwd)
-        approver: Approver = (lambda request: ask_approval(request, lines.put, files)) if self._interactive else deny
-        answered = actor.observe(approver), defer
+        approver, _ = Session.unattended()
+        if self._interactive:
+            approver = lambda request: ask_approval(request, lines.put, files)  # noqa: E731
+        answered = actor.observe(approver), lambda asked: Defer()
         agent = Session.open(Config(bare=True), run_env, lambda on_ask: answered, self._echo, layers=layers)
         agent.use_client(actor)
         self._check(agent.tools)

@@ -31,7 +31,7 @@ from agent_cli.extras.schedules.items import coming_time, new_schedule, run_item
 from agent_cli.extras.schedules.tick import Ticker, is_ticking, local_stamp, read_output, utc_now
 from agent_cli.extras.schedules.times import find_zone
 from agent_cli.kernel.runtime.models import ChosenModel
-from agent_cli.kernel.session.schedules import Schedule, ScheduleStore, open_run
+from agent_cli.kernel.session.schedules import Schedule, ScheduleStore
 from agent_cli.kernel.session.store import state_folder
 from agent_tools.text import dollars, one_line, shorten
 
@@ -255,7 +255,7 @@ def rm(which: Which, yes: Yes = False) -> int:
     """Remove a schedule with its rules; its sessions stay."""
     store = ScheduleStore(state_folder(os.environ))
     schedule = store.find(which)
-    waiting = open_run(store.runs(schedule.id))
+    waiting = store.open_run(schedule.id)
     store.remove(schedule.id)
     echo(f"Schedule {schedule.id} is removed.")
     if waiting is not None and waiting.session_id:

@@ -14,19 +14,16 @@ from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_ignored, print_json, print_notice, table
-from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession
+from agent_cli.hooks import Hook, HookResult
 from agent_cli.hooks.events import HOOK_EVENTS, HookEventRow, event_subject, hook_line
-from agent_cli.kernel.engine.conversation import consume
-from agent_cli.kernel.engine.hook_points import absolute
 from agent_cli.kernel.events import HookFinished
-from agent_cli.kernel.runtime.hooks import SessionSurroundings
+from agent_cli.kernel.runtime.hooks import LoneHooks
 from agent_cli.knowledge.loader import Extensions, load_extensions
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
-from agent_tools.registry import SHELL, find_tool, tool_traits
+from agent_tools.registry import SHELL, tool_traits
 from agent_tools.text import one_line
 
 _MAX_ENV_FILE_BYTES = 1 << 20
@@ -135,13 +132,12 @@ def test_hooks(
     layers = _layers(config, run_env)
     held = [h for h in layers.held_hooks if h.event == name]
     context = ToolContext(Workspace(run_env.root, (), run_env.cwd), env=dict(run_env.env))
+    hooks = LoneHooks(layers, run_env, context, "00000000-test")
     if row.about_call:
-        _resolve(data, context)
-    session = HookSession("00000000-test", root=run_env.root)
-    settings = layers.settings()
-    hooks = HookRegistry(
-        layers.active_hooks(settings), (), lambda: SessionSurroundings(settings, run_env, context, session)
-    )
+        try:
+            hooks.complete_call(data)
+        except ToolError as error:
+            raise UsageError(f"--input: {error}") from None
     subject = event_subject(name, data)
     chosen = hooks.matching(name, subject)
     if not as_json:
@@ -163,7 +159,7 @@ def test_hooks(
                 elif isinstance(found, Warned) and not as_json:
                     echo(f"  to you: {found.text}")
 
-            result = consume(hooks.run(name, {**data, **more}, CancelToken()), show)
+            result = hooks.run_once(name, {**data, **more}, show)
             exported = read_regular(file.name, _MAX_ENV_FILE_BYTES).decode("utf-8", "replace").strip()
     if as_json:
         print_json(
@@ -179,22 +175,6 @@ def test_hooks(
         if exported:
             echo(f"for commands: {exported}")
     return 0
-
-
-def _resolve(data: dict[str, Any], context: ToolContext) -> None:
-    """Complete a call as in a session: absolute paths and the effects. Raises UsageError for an invalid call."""
-    tool = find_tool(data["tool_name"])
-    given = data["tool_input"]
-    if tool is None or not isinstance(given, dict):
-        data.setdefault("effects", [])
-        return
-    if "effects" not in data:
-        try:
-            effects = tool.effects(tool.read(given), context)
-        except ToolError as error:
-            raise UsageError(f"--input: {error}") from None
-        data["effects"] = [{"kind": e.kind, "target": e.target} for e in effects]
-    data["tool_input"] = absolute(given, context.workspace.cwd)
 
 
 def _print_run(ran: HookFinished) -> None:

@@ -24,7 +24,7 @@ from agent_cli.config.claude_keys import TAKEN, why_unused
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import McpServer
 from agent_cli.console import echo, print_json, table
-from agent_cli.kernel.runtime.saved_settings import save_setting
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
 from agent_cli.takeover import stores
@@ -372,7 +372,7 @@ def _write(item: ForeignItem, home: Path) -> str:
                 return f"{_FAILED}others can read {settings}, and it has keys: chmod 600 {settings}"
             change_toml(settings, item.key, item.server)
         elif item.text is None:
-            save_setting(settings, item.key, item.value)
+            SettingsFile(settings).set(item.key, item.value)
         else:
             runs = stat.S_IMODE(item.source.stat().st_mode) & stat.S_IXUSR
             write_atomic(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from agent_cli import Config, Layers, RunEnvironment, find_environment, read_settings
+from agent_cli import Config, find_environment, read_settings
 from agent_cli.cli.app import AsJsonObject, ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_ignored, print_json
-from agent_cli.kernel.runtime.environment import memory_sources
-from agent_cli.kernel.runtime.tools import make_context, make_workspace
-from agent_cli.knowledge.memory import Memory
+from agent_cli.kernel.runtime.tool_box import ToolBox
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
 
@@ -35,7 +33,7 @@ def show_memory(
     run_env = find_environment(os.environ)
     layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
-    found = memory_in_effect(run_env, layers)
+    found = ToolBox(run_env, layers).memory()
     if as_text:
         echo(found.block())
     elif as_json:
@@ -43,11 +41,3 @@ def show_memory(
     else:
         echo("\n".join(found.described()))
     return 0
-
-
-def memory_in_effect(run_env: RunEnvironment, layers: Layers) -> Memory:
-    """Return the memory files that apply here. Raises UsageError for a missing directory in the settings."""
-    settings = layers.settings()
-    workspace = make_workspace(run_env, settings)
-    context, _ = make_context(workspace, settings, layers, run_env, answered=False)
-    return memory_sources(run_env, settings, layers.trust, context.readable).load()

@@ -13,7 +13,7 @@ from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, print_notice, print_warning, table
-from agent_cli.kernel.runtime.models import current_model_name, key_store
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.models.catalog import ModelInfo, known_models, price_per_million
 from agent_cli.models.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models
 from agent_cli.models.registry import PROVIDERS
@@ -48,8 +48,8 @@ def models(
 ) -> int:
     run_env = find_environment(os.environ)
     settings = _settings(run_env)
-    current = CurrentModel(current_model_name(settings, run_env), "configured" if settings.model else "default")
-    logins = key_store(run_env, settings)
+    current = CurrentModel(ReachableModels(run_env, settings).current, "configured" if settings.model else "default")
+    logins = ReachableModels(run_env, settings).keys
     usable = usable_models(os.environ, current.name, served_models(os.environ, logins), logins.names())
     sample = not usable and not search and not show_all
     found = _sample() if sample else _found(usable, search, show_all=show_all)

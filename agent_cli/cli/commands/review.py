@@ -29,7 +29,6 @@ from agent_cli.extras.reports.findings import (
 )
 from agent_cli.extras.reports.formats import comments_file
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
-from agent_cli.kernel.decisions import answer_unattended, deny
 from agent_cli.shells.headless.input import Signals
 from agent_cli.shells.headless.output import FAILED, ProgressPrinter, RunListener, exit_code, failure_hint, outcome_of
 from agent_cli.shells.headless.result_object import result_object
@@ -95,7 +94,7 @@ def review(
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        agent = Session.open(config, run_env, lambda on_ask: (deny, answer_unattended), print_warning, layers=layers)
+        agent = Session.open(config, run_env, lambda on_ask: Session.unattended(), print_warning, layers=layers)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:

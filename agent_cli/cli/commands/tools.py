@@ -14,44 +14,14 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli import (
-    ApprovalRequested,
-    AssistantMessage,
-    Config,
-    Event,
-    Layers,
-    RunEnvironment,
-    ToolCall,
-    ToolMessage,
-    UsageError,
-    UserMessage,
-    Warned,
-    find_environment,
-    read_settings,
-)
+from agent_cli import Config, ToolCall, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import ListingGroup, with_run_options
 from agent_cli.cli.help import examples
-from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_ignored, print_json, print_warning
-from agent_cli.hooks import HookRegistry, HookSession
-from agent_cli.kernel.decisions import deny
-from agent_cli.kernel.engine.executor import run_calls
-from agent_cli.kernel.engine.loop import run_turn
-from agent_cli.kernel.engine.turn import Turn, TurnDeps
-from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOptions
-from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.hooks import SessionSurroundings
-from agent_cli.kernel.runtime.tools import make_context, make_workspace, tool_specs
-from agent_cli.knowledge.loader import Extensions, load_extensions
-from agent_cli.models.scripted import ScriptedClient
-from agent_cli.policy.policy import Policy
+from agent_cli.kernel.runtime.tool_box import ToolBox, ToolRun
 from agent_cli.shells.headless.input import Signals
-from agent_tools.base import ToolContext
-from agent_tools.cancel import CancelledError
-from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from agent_tools.results import Media
 from agent_tools.text import escape_controls
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
@@ -62,7 +32,7 @@ def list_tools(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schema of each tool.")] = False,
 ) -> int:
     """List the tools."""
-    specs = tool_specs(list(BUILTIN))
+    specs = ToolBox.all_specs()
     if as_json:
         print_json([{"name": s.name, "description": s.description, "schema": s.schema} for s in specs])
         return 0
@@ -89,17 +59,16 @@ def run_tool(
     """Run one tool with the permissions of a session. Exits with 0, 1 on an error or a denial, 2 on wrong usage."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_read_arguments(arguments)))
-    here = one_shot_context(config, extensions=True)
+    here = open_tool_box(config, extensions=True)
     context = here.context
     # Long output is truncated here: a file with all of it would be deleted with this process.
     context.workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
     try:
         with watch:
-            ran = _disabled_result(name, here.settings) or run_call(call, here)
+            ran = _disabled_result(name, here) or here.run(call, warn_of_call)
     finally:
-        here.hooks.close()
-        context.close()
+        here.close()
     _print(ran, as_json)
     return 128 + watch.caught if watch.caught else int(ran.is_error)
 
@@ -117,9 +86,9 @@ def _print(ran: ToolRun, as_json: bool) -> None:
         print_warning(f"{escape_controls(ran.text)}{allow}")
 
 
-def _disabled_result(name: str, settings: Settings) -> ToolRun | None:
+def _disabled_result(name: str, here: ToolBox) -> ToolRun | None:
     """Return the denial if the settings disable the tool, else None."""
-    wanted = settings.tools
+    wanted = here.settings.tools
     if wanted is None or "default" in wanted or name in wanted:
         return None
     return ToolRun(f"Permission was denied: the setting `tools` does not include {name}.", True, denied=True)
@@ -160,81 +129,17 @@ def _decode(text: str) -> dict[str, Any]:
     return data
 
 
-class ToolRun(Value, tag="Ran"):
-    """Result of a call. hint: rule that would allow a denied call."""
-
-    text: str
-    is_error: bool
-    denied: bool = False
-    hint: str = ""
-    media: tuple[Media, ...] = ()
-
-
-class OneShotContext(Value):
-    """What calls need without a user and a model, as in a one-shot run."""
-
-    run_env: RunEnvironment
-    layers: Layers
-    settings: Settings
-    context: ToolContext
-    policy: Policy
-    hooks: HookRegistry
-
-
-def one_shot_context(config: Config, *, extensions: bool) -> OneShotContext:
-    """Build the context from the environment and its settings. Raises UsageError.
+def open_tool_box(config: Config, *, extensions: bool) -> ToolBox:
+    """Return the tools with the environment of this process and its settings. Raises UsageError.
 
     extensions: with the user's commands, skills and types of sub-agents.
     """
     run_env = find_environment(os.environ)
     layers = read_settings(config, run_env)
     print_ignored(layers.ignored)
-    settings = layers.settings()
-    check_mode(settings.permissions.mode, run_env.env)
-    added = Extensions()
-    if extensions:
-        added = load_extensions(config, run_env, layers, settings, print_warning)
-    workspace = make_workspace(run_env, settings, added.readable_folders())
-    context, policy = make_context(
-        workspace, settings, layers, run_env, answered=False, require_read_first=False, extensions=added.offered(),
-    )  # fmt: skip
-    session = HookSession(root=run_env.root)
-    hooks = HookRegistry(
-        layers.active_hooks(settings), (), lambda: SessionSurroundings(settings, run_env, context, session)
-    )
-    return OneShotContext(run_env, layers, settings, context, policy, hooks)
+    return ToolBox.one_shot(config, run_env, layers, print_warning, extensions=extensions)
 
 
-def run_call(call: ToolCall, here: OneShotContext) -> ToolRun:
-    """Run one call through the executor: prepare, permit, run, finish; with the hooks of calls."""
-    context = here.context
-    rules: list[str] = []
-
-    def refuse(request: ApprovalRequested) -> Any:
-        rules.append(request.always)
-        return deny(request)
-
-    # The engine needs a model; this script without replies must never be called.
-    deps = TurnDeps(
-        ScriptedClient([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
-    )
-    options = TurnOptions(model="none", label="none", system="")
-    # The arguments are the caller's own words, including URLs.
-    message = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
-    turn = Turn([message, AssistantMessage((call,))], deps, options, run_turn)
-    steps = run_calls(turn, (call,))
-    try:
-        for event in steps:
-            _show(event)
-    except CancelledError:
-        pass  # the call was answered before this was raised
-    last = turn.history[-1]
-    if not isinstance(last, ToolMessage):
-        return ToolRun("Interrupted." if context.cancel.cancelled else "This tool needs the user to answer.", True)
-    return ToolRun(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
-
-
-def _show(event: Event) -> None:
-    """Show only warnings of a single tool run."""
-    if isinstance(event, Warned):
-        print_warning(f"{escape_controls(event.text)}")
+def warn_of_call(text: str) -> None:
+    """Show a warning of a single tool run, the only event that is shown."""
+    print_warning(escape_controls(text))

@@ -22,9 +22,8 @@ from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_notice
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import UndoManager
-from agent_cli.undo.undo_plan import Item, Plan, describe_plan
+from agent_cli.undo.undo_plan import Item, Plan
 from agent_tools.text import counted, escape_controls
 
 app = typer.Typer(add_completion=False)
@@ -42,25 +41,20 @@ def undo_session(
 ) -> int:
     run_env = find_environment(os.environ)
     work = open_undo(session, run_env)
-    try:
-        if listed:
-            return _list(work, session, run_env)
-        if redo:
-            found = work.redo_plan()
-            if found is None:
-                raise UsageError("There is nothing to redo in this session.")
-            number, plan = found
-            chosen = _choose_items(plan, run_env, yes=yes, force=force, files=files or ())
-            return 1 if chosen is None else _report(work.redo(number, chosen), chosen, run_env, "undo")
-        if to is None and work.latest() is None:
-            raise UsageError(f"There is nothing to undo in this session.{_unrecorded(session, run_env)}")
-        turns = _choose_turns(work, to)
-        chosen = _choose_items(work.plan(turns), run_env, yes=yes, force=force, files=files or ())
-        return (
-            1 if chosen is None else _report(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
-        )
-    except StoreError as error:
-        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+    if listed:
+        return _list(work, session, run_env)
+    if redo:
+        found = work.redo_plan()
+        if found is None:
+            raise UsageError("There is nothing to redo in this session.")
+        number, plan = found
+        chosen = _choose_items(plan, run_env, yes=yes, force=force, files=files or ())
+        return 1 if chosen is None else _report(work.redo(number, chosen), chosen, run_env, "undo")
+    if to is None and work.latest() is None:
+        raise UsageError(f"There is nothing to undo in this session.{_unrecorded(session, run_env)}")
+    turns = _choose_turns(work, to)
+    chosen = _choose_items(work.plan(turns), run_env, yes=yes, force=force, files=files or ())
+    return 1 if chosen is None else _report(work.undo(turns, chosen, part=bool(files)), chosen, run_env, "undo --redo")
 
 
 def open_undo(start: str, run_env: RunEnvironment) -> UndoManager:
@@ -115,12 +109,12 @@ def _choose_items(
         raise UsageError(f"This undo does not change {escape_controls(unknown[0])}.")
     root = str(run_env.root)
     ready = [i for i in items if i.kind == "ready" or (force and i.kind == "ask")]
-    for line in describe_plan(ready, root):
-        echo(f"  {line}")
+    for item in ready:
+        echo(f"  {item.described(root)}")
     if left := [i for i in items if i not in ready]:
         echo("Not changed:")
-        for line in describe_plan(left, root):
-            echo(f"  {line}")
+        for item in left:
+            echo(f"  {item.described(root)}")
         if any(i.kind == "ask" for i in left):
             echo("  (--force also restores those that were changed since)")
     for note in plan.notes:

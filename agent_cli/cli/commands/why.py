@@ -13,8 +13,6 @@ from agent_cli.console import echo
 from agent_cli.git.notes import CommitNote, NotesRepository, lines_about
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.policy.git_use import Use
-from agent_cli.undo.git_store import StoreError
-from agent_cli.undo.undo import blame_line
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import counted, escape_controls, parse_number
@@ -37,11 +35,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a
         raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
     if int(number) > len(lines):
         raise UsageError(f"{escape_controls(name)} has {counted(len(lines), 'line')}.")
-    try:
-        store = undo_manager(run_env, layers.settings(), "none").store
-        found = blame_line(store, path, int(number), lines)
-    except StoreError as error:
-        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+    found = undo_manager(run_env, layers.settings(), "none").blame(path, int(number), lines)
     echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
     if found is None:
         return _from_notes(run_env, layers.trust.git_use, os.path.relpath(path, run_env.root), int(number))

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 from agent_cli import MODES, Mode, Session, UsageError
 from agent_cli.kernel.modes import Effort
-from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.shells.terminal.commands.models import models_with_details
 from agent_cli.shells.terminal.slash import SlashContext, builtin_commands, default_order
 
@@ -33,7 +32,7 @@ def allowed_modes(agent: Session) -> list[Mode]:
     found: list[Mode] = []
     for mode in MODES:
         try:
-            check_mode(mode, agent.run_env.env, agent.layers.managed, may_bypass=agent.layers.may_bypass)
+            agent.check_mode(mode)
         except UsageError:
             continue
         found.append(mode)

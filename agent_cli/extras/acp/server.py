@@ -100,7 +100,7 @@ class AcpServer:
 
         def forget() -> None:
             run_env = find_environment(os.environ)
-            keys = models.key_store(run_env, read_settings(self._config, run_env).settings())
+            keys = models.ReachableModels(run_env, read_settings(self._config, run_env).settings()).keys
             for name in keys.names():
                 login.log_out(run_env, self._config, name)
 
@@ -128,7 +128,7 @@ class AcpServer:
         def check() -> None:
             run_env = find_environment(os.environ)
             settings = read_settings(self._config, run_env).settings()
-            models.choose_model(self._config.model or settings.model, settings, run_env)
+            models.ReachableModels(run_env, settings).choose(self._config.model or settings.model)
 
         await _in_thread(check)
         return {}

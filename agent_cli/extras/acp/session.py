@@ -24,6 +24,7 @@ from agent_cli import (
     Session,
     Usage,
     UsageError,
+    UserMessage,
     read_settings,
 )
 from agent_cli.extras.acp import options as choices
@@ -33,10 +34,8 @@ from agent_cli.extras.acp.content import EditorPrompt, read_prompt
 from agent_cli.extras.acp.questions import EditorQuestions
 from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
 from agent_cli.kernel.host_servers import HostServers
-from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
-from agent_cli.kernel.session.summary import first_words
 from agent_cli.knowledge.loader import Embedded
 from agent_cli.shells.terminal import commands as commands  # registers them
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
@@ -320,8 +319,8 @@ class EditorSession(Dialogs):
             self._send_title()
 
     def _send_title(self) -> None:
-        said = (user_text(m.text) for m in self.agent.history if is_user_message(m))
-        title = self.agent.name or first_words(next(said, ""))
+        said = (m.title for m in self.agent.history if isinstance(m, UserMessage) and m.from_user)
+        title = self.agent.name or next(said, "")
         if title and self._shown.get("title") != title and not self.closed:
             self._shown["title"] = title
             self._send({"sessionUpdate": "session_info_update", "title": title, "updatedAt": utc_stamp()})
@@ -349,9 +348,8 @@ class EditorSession(Dialogs):
         call: Update = {"toolCallId": asked.call_id, "kind": kind}
         if asked.kind == "review":
             call["content"] = self._updates.user_content(review_diffs(asked.data))
-        layers, workspace = self.layers, self.agent.tool_context.workspace
-        ttl = layers.settings().plan_ttl
-        return ask_question(asked, lambda dialog: self._put(dialog, call), workspace, ttl, may_bypass=layers.may_bypass)
+        workspace, ttl = self.agent.tool_context.workspace, self.layers.settings().plan_ttl
+        return ask_question(asked, lambda dialog: self._put(dialog, call), workspace, ttl, self.agent.check_mode)
 
     def put(self, dialog: Dialog) -> Any:
         return self._put(dialog, None)

@@ -26,7 +26,7 @@ from agent_cli import (
     Usage,
 )
 from agent_cli.extras.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
-from agent_cli.kernel.messages import Message, was_cut
+from agent_cli.kernel.messages import Message
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
@@ -92,7 +92,7 @@ def prompt_answer(result: TurnResult | None, history: Sequence[Message], *, canc
         reason = "refusal"
     elif failure is not None:
         raise PromptFailedError(failure)
-    elif result is not None and isinstance(last, AssistantMessage) and was_cut(last):
+    elif result is not None and isinstance(last, AssistantMessage) and last.was_cut:
         reason = "max_tokens"
     return {"stopReason": reason, **({"usage": usage_fields(result.end.usage)} if result is not None else {})}
 

@@ -10,8 +10,8 @@ from typing import Any
 from agent_cli import RunEnvironment, UsageError
 from agent_cli.extras.schedules.install import kept_environment
 from agent_cli.extras.schedules.times import find_zone, machine_zone, next_time, read_spec
-from agent_cli.kernel.session.schedules import OPEN_STATES, Schedule, ScheduledRun, ScheduleStore, open_run, stamp
-from agent_tools.text import one_line
+from agent_cli.kernel.session.schedules import Schedule, ScheduledRun, ScheduleStore
+from agent_tools.text import one_line, utc_stamp
 
 
 def new_schedule(
@@ -34,9 +34,10 @@ def new_schedule(
         raise UsageError(f"'{one_line(spec)}' never comes.")
     if not prompt.strip():
         raise UsageError("The prompt is empty.")
+    created = utc_stamp(now.timestamp())
     made = Schedule(
-        os.urandom(3).hex(), one_line(spec), cron, zone, str(run_env.cwd), str(run_env.root), prompt, stamp(now),
-        stamp(now), tuple(flags), kept_environment(env), budget, missed,  # type: ignore[arg-type]
+        os.urandom(3).hex(), one_line(spec), cron, zone, str(run_env.cwd), str(run_env.root), prompt, created,
+        created, tuple(flags), kept_environment(env), budget, missed,  # type: ignore[arg-type]
     )  # fmt: skip
     return made, first
 
@@ -50,9 +51,9 @@ def coming_time(schedule: Schedule, now: datetime) -> str:
 def schedule_item(store: ScheduleStore, schedule: Schedule, now: datetime) -> dict[str, Any]:
     """Return a schedule as JSON data. `state` and `session_id` are those of the run that is not over, if any."""
     runs = store.runs(schedule.id)
-    at_work = open_run(runs)
-    state = store.state_of(schedule, at_work).state if at_work is not None else ""
-    state = state if state in OPEN_STATES else ""  # the next tick records that it has ended
+    at_work = next((run for run in reversed(runs) if not run.over), None)
+    stands = store.state_of(schedule, at_work) if at_work is not None else None
+    state = stands.state if stands is not None and stands.is_open else ""  # the next tick records that it has ended
     return {
         "id": schedule.id, "spec": schedule.spec, "zone": schedule.zone, "folder": schedule.folder,
         "prompt": schedule.prompt, "paused": schedule.paused, "missed": schedule.missed, "budget": schedule.budget,

@@ -19,18 +19,14 @@ from typing import Any
 
 from agent_cli import UsageError
 from agent_cli.extras.schedules.times import find_zone, last_time
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.session.schedules import (
     Schedule,
     ScheduledRun,
     ScheduleStep,
     ScheduleStore,
-    open_run,
-    rules_file,
-    stamp,
 )
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
-from agent_tools.text import dollars, one_line, shorten
+from agent_tools.text import dollars, new_uuid, one_line, shorten, utc_stamp
 
 MAX_ATTEMPTS = 3
 # A time that is found later than this was missed.
@@ -102,10 +98,10 @@ class Ticker:
             if why := self._over_budget(schedule):
                 raise UsageError(f"It was not started: {why}.")
             now = self._clock()
-            while stamp(now) in {run.at for run in self._store.runs(schedule.id)} or not now.second:
+            while utc_stamp(now.timestamp()) in {run.at for run in self._store.runs(schedule.id)} or not now.second:
                 now += timedelta(seconds=1)  # a time of its own, which no schedule has
-            self._record(schedule, stamp(now), "claimed", by_hand=True)
-            run = open_run(self._store.runs(schedule.id))
+            self._record(schedule, utc_stamp(now.timestamp()), "claimed", by_hand=True)
+            run = self._store.open_run(schedule.id)
             assert run is not None
             return self._start(schedule, run)
         finally:
@@ -134,7 +130,7 @@ class Ticker:
         now = self._clock()
         if datetime.fromisoformat(schedule.since) > now:
             # The clock was ahead when it was created, and has been set back.
-            schedule = schedule.replace(since=stamp(now))
+            schedule = schedule.replace(since=utc_stamp(now.timestamp()))
             self._store.change(schedule)
         due = due_time(schedule, self._store.runs(schedule.id), now)
         if due is None:
@@ -145,17 +141,17 @@ class Ticker:
         if not why and not Path(schedule.folder).is_dir():
             why = f"the folder {schedule.folder} no longer exists"
         if why:
-            self._record(schedule, stamp(due), "skipped", why=why)
-            self._say(schedule, f"the run of {local_stamp(schedule, stamp(due))} was skipped: {why}")
+            self._record(schedule, utc_stamp(due.timestamp()), "skipped", why=why)
+            self._say(schedule, f"the run of {local_stamp(schedule, utc_stamp(due.timestamp()))} was skipped: {why}")
             return
-        self._record(schedule, stamp(due), "claimed")
-        run = open_run(self._store.runs(schedule.id))
+        self._record(schedule, utc_stamp(due.timestamp()), "claimed")
+        run = self._store.open_run(schedule.id)
         assert run is not None
         self._start(schedule, run)
 
     def _settle(self, schedule: Schedule) -> str:
         """Record that the open run has ended, or take it up again; return why another one cannot start."""
-        run = open_run(self._store.runs(schedule.id))
+        run = self._store.open_run(schedule.id)
         if run is None:
             return ""
         now = self._store.state_of(schedule, run)
@@ -206,7 +202,7 @@ class Ticker:
 
     def _words(self, schedule: Schedule, run: ScheduledRun, session_id: str) -> list[str]:
         name = shorten(one_line(schedule.prompt), 50)
-        rules = rules_file(self._store.state, schedule.id)
+        rules = self._store.rules_file(schedule.id)
         words = ["-p", "--on-ask=suspend", f"--session-id={session_id}", f"--schedule={schedule.id}"]
         words += [f"--name={name} (scheduled {local_stamp(schedule, run.at)})", *schedule.flags]
         words += [f"--settings={rules}"] if rules.exists() else []
@@ -256,7 +252,7 @@ class Ticker:
         self, schedule: Schedule, at: str, step: str, *, session_id: str = "", why: str = "", cost: float = 0.0,
         by_hand: bool = False,
     ) -> None:  # fmt: skip
-        made = ScheduleStep(at, step, stamp(self._clock()), session_id, by_hand, why, cost)  # type: ignore[arg-type]
+        made = ScheduleStep(at, step, utc_stamp(self._clock().timestamp()), session_id, by_hand, why, cost)  # type: ignore[arg-type]
         self._store.record(schedule.id, made)
 
     def _say(self, schedule: Schedule, text: str) -> None:
@@ -269,9 +265,9 @@ def due_time(schedule: Schedule, runs: Sequence[ScheduledRun], now: datetime) ->
     Where the clock was set back, the times between stay as they are: each comes once.
     """
     known = {run.at for run in runs if not run.by_hand}
-    after = max([schedule.since, *(at for at in known if at <= stamp(now))])
+    after = max([schedule.since, *(at for at in known if at <= utc_stamp(now.timestamp()))])
     found = last_time(schedule.cron, schedule.zone, datetime.fromisoformat(after), now)
-    return found if found is not None and stamp(found) not in known else None
+    return found if found is not None and utc_stamp(found.timestamp()) not in known else None
 
 
 def local_stamp(schedule: Schedule, at: str) -> str:

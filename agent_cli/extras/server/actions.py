@@ -19,6 +19,7 @@ from agent_cli import (
     StoredSession,
     UsageError,
     UserDecision,
+    UserMessage,
     read_settings,
 )
 from agent_cli.extras.server.commands import check_command
@@ -43,15 +44,12 @@ from agent_cli.extras.server.schemas import (
 )
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry
 from agent_cli.extras.server.uploads import check_uploads, claim_uploads
-from agent_cli.kernel.messages import new_uuid, undo_message
 from agent_cli.kernel.runtime.environment import check_mode
-from agent_cli.kernel.runtime.models import choose_model
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.runtime.pending import record_host_decisions
-from agent_cli.kernel.session.summary import first_words
-from agent_cli.undo.git_store import StoreError
 from agent_tools.process.child import CompletedChild, run_child
 from agent_tools.record import to_json
-from agent_tools.text import one_line, short_path, shorten, utc_stamp
+from agent_tools.text import new_uuid, one_line, short_path, shorten, utc_stamp
 
 # Seconds that git may take to make a worktree.
 _WORKTREE_SECONDS = 300.0
@@ -94,7 +92,7 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
         root = hub.run_env(cwd).root
     except UsageError as error:
         raise RequestRefusedError(409, "settings", str(error)) from None
-    title = first_words(body.prompt)
+    title = UserMessage(body.prompt).title
     spec = TaskSpec(
         session_id,
         str(cwd),
@@ -148,7 +146,7 @@ def check_session_model(hub: Hub, folder: Path, config: Config) -> None:
     """Raise UsageError if a session there would have no model to work with."""
     run_env = hub.run_env(folder)
     settings = read_settings(config, run_env).settings()
-    choose_model(config.model or settings.model, settings, run_env)
+    ReachableModels(run_env, settings).choose(config.model or settings.model)
 
 
 async def _make_worktree(hub: Hub, folder: Path, name: str) -> Path:
@@ -456,8 +454,8 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
 
     try:
         made, messages = await asyncio.to_thread(apply)
-    except StoreError as error:
-        raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
+    except UsageError as error:
+        raise RequestRefusedError(409, "undo", str(error)) from None
     names = [*made["restored"], *made["deleted"]]
     if task is None:
         pass
@@ -465,7 +463,7 @@ async def undo_turns(hub: Hub, request: Request, body: UndoBody) -> dict[str, An
         store_entry(hub, task, new_entry("rewind", user, data={"messages": messages}))
         hub.pool.wake(task)
     elif names:
-        store_entry(hub, task, new_entry("note", user, undo_message(names)))
+        store_entry(hub, task, new_entry("note", user, UserMessage.about_undo(names)))
     with suppress(KeyError):
         hub.notify_changed(session_id)
     return made

@@ -24,9 +24,8 @@ from agent_cli.extras.server.queries import current_entry, session_log, session_
 from agent_cli.extras.server.schemas import EmptyBody, ImportBody, SessionChange, TrustBody
 from agent_cli.extras.server.tasks import TaskSpec, new_entry
 from agent_cli.extras.server.views import ServedProject
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.takeover import stores
-from agent_tools.text import one_line, utc_stamp
+from agent_tools.text import new_uuid, one_line, utc_stamp
 
 
 async def change_session(hub: Hub, request: Request, body: SessionChange) -> dict[str, Any]:

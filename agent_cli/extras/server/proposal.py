@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from agent_cli import Session, UsageError
-from agent_cli.git.commit import CommitArguments, CommitDraft, SessionChanges
+from agent_cli.git.commit import CommitDraft, SessionChanges
 from agent_cli.git.repository import Repository
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.models.base import ModelError
-from agent_cli.undo.git_store import StoreError
 
 
 def propose_for_session(agent: Session) -> str:
     """Return a message with the trailers of the settings. Raises UsageError."""
     env = agent.run_env.env
     repo = Repository(agent.run_env.root, env)
-    try:
-        did = SessionChanges.of(undo_manager(agent.run_env, agent.settings, agent.session_id))
-    except StoreError as error:
-        raise UsageError(f"The changes of the session are not known: {error}.") from None
-    draft = CommitDraft(repo, did.choose(repo.changes(), CommitArguments(), repo).take)
+    did = SessionChanges.of(agent.undo)
+    draft = CommitDraft(repo, did.choose(repo.changes(), repo).take)
     try:
         model = agent.open_model(small=True)
         text, usage = draft.propose(

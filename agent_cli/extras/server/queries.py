@@ -29,16 +29,14 @@ from agent_cli.extras.server.streams import (
 )
 from agent_cli.extras.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.extras.server.words import COLUMNS, MODES, model_words
-from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.runtime.models import current_model_name, key_store
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session import export
 from agent_cli.kernel.session.completion_record import completion_record
 from agent_cli.models.catalog import ModelInfo, price_per_million
 from agent_cli.models.offers import MAX_ON_SCREEN, in_shares, usable_models
 from agent_cli.models.server_info import served_models
-from agent_cli.undo.git_store import StoreError
 from agent_cli.undo.undo import UndoManager
 from agent_tools.text import shorten
 
@@ -112,8 +110,8 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
         project = hub.views.find_project(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
         settings = read_settings(Config(), run_env, []).settings()
-        current = current_model_name(settings, run_env)
-        logins = key_store(run_env, settings)
+        current = ReachableModels(run_env, settings).current
+        logins = ReachableModels(run_env, settings).keys
         usable = usable_models(run_env.env, current, served_models(run_env.env, logins), logins.names())
         limit = sys.maxsize if request.query_params.get("all") == "true" else MAX_ON_SCREEN
         shown = in_shares(usable, limit)
@@ -326,14 +324,14 @@ async def list_undo_points(hub: Hub, request: Request) -> dict[str, Any]:
                 {"path": _relative_path(item.path, root), "action": item.verb, "kind": item.kind, "why": item.why}
                 for item in plan.items
             ]
-            message = shorten(user_text(turn.text), 200)
+            message = shorten(turn.text, 200)
             points.append({"id": turn.turn, "message": message, "time": turn.time, "files": files})
         return points[::-1]
 
     try:
         return {"points": await asyncio.to_thread(read)}
-    except StoreError as error:
-        raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
+    except UsageError as error:
+        raise RequestRefusedError(409, "undo", str(error)) from None
 
 
 async def get_diff(hub: Hub, request: Request) -> dict[str, Any]:
@@ -355,8 +353,8 @@ async def get_diff(hub: Hub, request: Request) -> dict[str, Any]:
 
     try:
         return await asyncio.to_thread(read)
-    except StoreError as error:
-        raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
+    except UsageError as error:
+        raise RequestRefusedError(409, "undo", str(error)) from None
 
 
 async def get_record(hub: Hub, request: Request) -> dict[str, Any]:

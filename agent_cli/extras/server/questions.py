@@ -9,10 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_cli import ApprovalQuestion, ApprovalRequested, QuestionAsked, UserDecision
+from agent_cli import ApprovalQuestion, QuestionAsked, UserDecision
 from agent_cli.console import local_time
 from agent_cli.extras.server.drawing import draw_code, draw_markdown, with_rows
-from agent_cli.kernel.runtime.edit_call import EditableCall
 from agent_cli.kernel.session.view_changes import file_json
 from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.plan import SECTIONS, plan_text
@@ -24,10 +23,10 @@ Form = dict[str, Any]
 _COMMENT, _CHANGE = "Add a comment (optional)", "What to change, or a comment"
 
 
-def question_form(asked: ApprovalRequested | QuestionAsked, item: Mapping[str, Any], change: EditableCall) -> Form:
-    """Return the form of a question. item: what lists have of it. change: the editable parts of the call."""
-    if isinstance(asked, ApprovalRequested):
-        form = _approval(asked, change)
+def question_form(asked: ApprovalQuestion | QuestionAsked, item: Mapping[str, Any]) -> Form:
+    """Return the form of a question. item: what lists have of it."""
+    if isinstance(asked, ApprovalQuestion):
+        form = _approval(asked)
     else:
         form = {"plan": _plan, "review": _review, "questions": _questions}[asked.kind](asked, item)
     if item.get("host"):
@@ -46,8 +45,8 @@ def _choice(label: str, decision: UserDecision, kind: str = "", **more: Any) -> 
     return {"label": label, "kind": kind, "decision": fields, **more}
 
 
-def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
-    question = ApprovalQuestion(asked)
+def _approval(question: ApprovalQuestion) -> Form:
+    asked, change = question.request, question.change
     yes, no = question.answers(("Allow once", "Reject"))
     approve, reject = (UserDecision(asked.call_id, "", verdict) for verdict in ("approve", "reject"))
     lasting = [
@@ -63,7 +62,7 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
     return {
         "title": question.sentence if question.staged else question.title,
         "about": [about] if (about := question.about) else [],
-        "blocks": list(_approval_blocks(question, change)),
+        "blocks": list(_approval_blocks(question)),
         "warnings": [*filter(None, (lookalikes,)), *map(escape_lookalikes, asked.warnings)],
         "grave": question.grave,
         "facts": [f"in {escape_lookalikes(asked.cwd)}", *(escape_lookalikes(fact) for fact in question.facts())],
@@ -73,8 +72,8 @@ def _approval(asked: ApprovalRequested, change: EditableCall) -> Form:
     }
 
 
-def _approval_blocks(question: ApprovalQuestion, change: EditableCall) -> Iterator[dict[str, Any]]:
-    asked = question.request
+def _approval_blocks(question: ApprovalQuestion) -> Iterator[dict[str, Any]]:
+    asked, change = question.request, question.change
     commands = [effect.target for effect in asked.effects if effect.kind == "run"]
     for command in map(escape_lookalikes, commands):
         yield {"type": "command", "text": command, "drawn": draw_code(command, "bash")}

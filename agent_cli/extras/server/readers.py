@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.session.files import LogLine, open_log, read_bytes, sort_records
+from agent_cli import StoredSession
+from agent_cli.kernel.session.files import LogLine
 from agent_tools.fs.safe_files import open_regular
 
 # Bytes read at once.
@@ -29,25 +30,25 @@ class LiveLine:
 
 
 class SessionReader:
-    """Reads what has happened in a session since it was read last.
-
-    restarts: how often the log was read from its start again: a repaired one is a new file, with the same numbers.
-    """
+    """Reads what has happened in a session since it was read last."""
 
     def __init__(self, log: Path, live: Path | None) -> None:
-        self._path, self._live = log, live
-        self.restarts = 0
-        self._inode, self._offset, self._last = 0, 0, 0
+        self._log, self._live = StoredSession(log).tail(), live
         self._head, self._live_offset = b"", 0
         self._early: list[LiveLine] = []
+
+    @property
+    def restarts(self) -> int:
+        """How often the log was read from its start again."""
+        return self._log.restarts
 
     def read(self) -> list[LogLine | LiveLine]:
         """Return some of the next records and events, in order; none if there are none now."""
         # In this order: a live line follows records that have been read, or those that are not on the disk yet.
-        records = self._read_log()
+        records = self._log.read()
         lines = [*self._early, *self._read_live()]
-        self._early = [line for line in lines if line.after > self._last]
-        lines = [line for line in lines if line.after <= self._last]
+        self._early = [line for line in lines if line.after > self._log.last]
+        lines = [line for line in lines if line.after <= self._log.last]
         found: list[LogLine | LiveLine] = []
         at = 0
         for record in records:
@@ -56,27 +57,6 @@ class SessionReader:
                 at += 1
             found.append(record)
         return [*found, *lines[at:]]
-
-    def _read_log(self) -> list[LogLine]:
-        try:
-            stat = self._path.stat()
-            if stat.st_ino != self._inode or stat.st_size < self._offset:
-                self.restarts += self._inode != 0
-                self._inode, self._offset, self._last = stat.st_ino, 0, 0
-            if stat.st_size == self._offset:
-                return []
-            with open_log(self._path) as source:
-                source.seek(self._offset)
-                data = source.read(_READ_BYTES)
-                while b"\n" not in data and (more := source.read(_READ_BYTES)):
-                    data += more
-        except OSError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        fresh = [line for line in sort_records(list(read_bytes(whole))) if line.seq > self._last]
-        self._last = max([self._last, *(line.seq for line in fresh)])
-        return fresh
 
     def _read_live(self) -> list[LiveLine]:
         if self._live is None:

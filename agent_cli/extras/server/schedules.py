@@ -19,7 +19,7 @@ from agent_cli.extras.server.actions import check_mode_allowed, storage_error
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.schemas import EmptyBody, ScheduleBody, ScheduleChange
-from agent_cli.kernel.session.schedules import Schedule, ScheduleStore, open_run
+from agent_cli.kernel.session.schedules import Schedule, ScheduleStore
 from agent_cli.kernel.session.store import write_crash_report
 from agent_tools.text import shorten
 
@@ -55,7 +55,7 @@ class ScheduleTicker:
             self._ticker.tick()
         store, found = self._store, {}
         for schedule in store.all():
-            if (run := open_run(store.runs(schedule.id))) is not None and run.session_id:
+            if (run := store.open_run(schedule.id)) is not None and run.session_id:
                 found[run.session_id] = store.state_of(schedule, run).state
         before, self._states = self._states, found
         return [name for name in {**before, **found} if before.get(name) != found.get(name)]

@@ -24,16 +24,13 @@ from agent_cli.extras.server.queries import checkpoints_of, session_environment,
 from agent_cli.extras.server.schemas import EmptyBody, ShipBody
 from agent_cli.extras.server.tasks import new_entry
 from agent_cli.git.commit import (
-    CommitArguments,
     CommitChoice,
     CommitDraft,
     SessionChanges,
-    commit_message,
 )
 from agent_cli.git.push import PushPlan, find_gh
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.kernel.runtime.environment import git_would_start
-from agent_cli.undo.git_store import StoreError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lookalikes import escape_lookalikes
@@ -146,11 +143,8 @@ class Shipping:
         """Return the files that the session changed. Raises UsageError."""
         repo = self._repo
         repo.check()
-        try:
-            did = SessionChanges.of(checkpoints_of(self._hub, self._id))
-        except StoreError as error:
-            raise UsageError(f"The changes of the session are not known: {error}.") from None
-        return did.choose(repo.changes(), CommitArguments(), repo)
+        did = SessionChanges.of(checkpoints_of(self._hub, self._id))
+        return did.choose(repo.changes(), repo)
 
     def _commit(self) -> Step:
         repo, choice = self._repo, self.choice()
@@ -197,7 +191,7 @@ class Shipping:
         else:
             name, subject = self._repo.commit(take, message, hooks=True, cancel=CancelToken())
         files = shorten(", ".join(f"{c.path} (in part)" if c.path in parts else c.path for c in take), 1_000)
-        return f"Committed {name}: {subject}", commit_message(files, name, subject), ""
+        return f"Committed {name}: {subject}", SessionChanges.commit_words(files, name, subject), ""
 
     def _push(self) -> Step:
         plan = PushPlan.of(self._repo)

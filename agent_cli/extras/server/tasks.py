@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import Config, SessionStore
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.session.files import sync_folder
 from agent_tools.fs.safe_files import append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
-from agent_tools.text import utc_stamp
+from agent_tools.text import new_uuid, utc_stamp
 
 _MAX_FILE_BYTES = 64 << 20
 

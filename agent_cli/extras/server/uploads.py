@@ -18,10 +18,9 @@ from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.queries import token_of
 from agent_cli.extras.server.tasks import ServerTask
-from agent_cli.kernel.messages import new_uuid
 from agent_tools.documents.images import sniff
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
-from agent_tools.text import one_line, shorten
+from agent_tools.text import new_uuid, one_line, shorten
 
 MAX_UPLOAD_BYTES, MAX_TEXT_BYTES = 10 << 20, 400_000
 # Files that no message has named yet: how many, and until they are removed.

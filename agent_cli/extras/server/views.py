@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from agent_cli import (
+    ApprovalQuestion,
     ApprovalRequested,
     QuestionAsked,
     RunEnvironment,
@@ -23,6 +24,7 @@ from agent_cli import (
     SessionView,
     StoredSession,
     TurnFinished,
+    UserMessage,
 )
 from agent_cli.extras.server.decisions import find_decision, question_binding
 from agent_cli.extras.server.live_view import LiveView
@@ -30,14 +32,11 @@ from agent_cli.extras.server.pool import Pool
 from agent_cli.extras.server.questions import question_form
 from agent_cli.extras.server.tasks import ServerTask, TaskStore
 from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
-from agent_cli.kernel.messages import is_user_message, user_text
-from agent_cli.kernel.runtime.edit_call import EditableCall, editable_call
 from agent_cli.kernel.runtime.pending import saved_environment
 from agent_cli.kernel.session.files import LogLine
 from agent_cli.kernel.session.pending_items import has_expired
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.kernel.session.view_entries import MessageView
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
@@ -247,14 +246,16 @@ class Views:
             asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
             if asked is None or (running and not item["agent_name"]):
                 continue
-            change = EditableCall("", {})
-            if isinstance(asked, ApprovalRequested):
+            put: ApprovalQuestion | QuestionAsked
+            if isinstance(asked, QuestionAsked):
+                put = asked
+            else:
                 # Another program does not change its calls.
-                change = change if restored.header.host else editable_call(asked, workspace)
-                item |= _approval_fields(asked, change)
+                put = ApprovalQuestion(asked) if restored.header.host else ApprovalQuestion.of(asked, workspace)
+                item |= _approval_fields(put)
             item["binding"] = question_binding(asked)
             item["expired"] = has_expired(item)
-            item["form"] = question_form(asked, item | {"host": restored.header.host}, change)
+            item["form"] = question_form(put, item | {"host": restored.header.host})
             if (found := find_decision(asked, entries)) is not None:
                 item["decided"] = f"{found[1].past} by {found[0].user}"
                 item["decided_by"] = found[0].user
@@ -325,8 +326,9 @@ def _shown_model(seen: SessionSummary | None, task: ServerTask | None) -> str:
     return chosen or (seen.model if seen else "") or ((task.spec.config.model or "") if task is not None else "")
 
 
-def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str, Any]:
+def _approval_fields(question: ApprovalQuestion) -> dict[str, Any]:
     """Return what a question about a call shows besides what lists do."""
+    asked = question.request
     return {
         "warnings": list(asked.warnings),
         "always": asked.always,
@@ -338,7 +340,9 @@ def _approval_fields(asked: ApprovalRequested, change: EditableCall) -> dict[str
         "edits": asked.edits,
         "arguments": asked.arguments,
         "description": str(asked.arguments.get("description", "")),
-        "hunks": [{"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(change.hunks)],
+        "hunks": [
+            {"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(question.change.hunks)
+        ],
     }
 
 
@@ -377,8 +381,8 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
 
     messages: IDs of the messages that are in the log.
     """
-    said = [entry for entry in view.entries if isinstance(entry, MessageView)]
-    asked = [user_text(each.message.text) for each in said if is_user_message(each.message)]
+    said = view.messages
+    asked = [m.words for each in said if isinstance(m := each.message, UserMessage) and m.from_user]
     queries = [text for text in asked if text]
     calls = list(view.all_calls())
     decided = [call for call in calls if call.by == "person" and call.decision not in ("", "defer")]

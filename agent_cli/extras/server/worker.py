@@ -28,7 +28,6 @@ from agent_cli import (
     MessageAdded,
     QuestionAsked,
     QuestionReply,
-    RunEnvironment,
     Session,
     SessionStore,
     StoredSession,
@@ -46,17 +45,13 @@ from agent_cli.extras.server.decisions import find_decision
 from agent_cli.extras.server.proposal import propose_for_session
 from agent_cli.extras.server.tasks import InboxEntry, ServerTask, new_entry
 from agent_cli.extras.server.uploads import take_upload
-from agent_cli.git.worktree import apply_project_settings, enter_worktree
 from agent_cli.kernel.run_environment import StagedSessionError
-from agent_cli.kernel.runtime.attachments import attach_bytes, attach_mentioned
-from agent_cli.kernel.runtime.checkpoints import stage_recorder
-from agent_cli.kernel.runtime.session_commands import compact_session, is_slash
+from agent_cli.kernel.runtime.session_commands import is_slash
+from agent_cli.kernel.runtime.staged_project import StagedProject
 from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
 from agent_cli.kernel.session.records import Restored, WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
-from agent_cli.stage.copy import StageCopy
-from agent_cli.stage.run import new_stage, open_stage, run_program
 from agent_tools.base import ToolError
 from agent_tools.fs.safe_files import open_regular, write_atomic
 from agent_tools.record import to_json
@@ -183,7 +178,7 @@ class TaskWorker:
             self.task.mark_done(note.id)
         if self._run_command(agent, entry):
             return None
-        media = attach_mentioned(entry.text, agent.tool_context, agent.model.name)
+        media = agent.attachments.mentioned(entry.text)
         text, files, more = self._with_uploads(agent, entry)
 
         def show(event: Event) -> None:
@@ -205,7 +200,7 @@ class TaskWorker:
         if not is_slash(entry.text) or entry.text[1:].split(maxsplit=1)[:1] != ["compact"]:
             return False
         self.task.mark_done(entry.id)
-        if why := compact_session(agent, entry.text[1:].partition(" ")[2], self._show):
+        if why := agent.context.compact(self._show, entry.text[1:].partition(" ")[2].strip()):
             agent.record(Warned(why))
         return True
 
@@ -219,8 +214,7 @@ class TaskWorker:
                 raise UsageError(f"A file of the message cannot be read: {error}.") from None
             names.append(name)
             if mime.startswith("image/"):
-                takes = agent.tool_context.input_modalities
-                found.append(attach_bytes(data, name, agent.model.name, takes))
+                found.append(agent.attachments.image(data, name))
             else:
                 quoted = name.replace('"', "'")
                 blocks += f'\n\n<file path="{quoted}" attached="true">\n{data.decode()}\n</file>'
@@ -417,10 +411,7 @@ def make_worktree(folder: str, name: str) -> int:
     try:
         run_env = find_environment(os.environ, folder)
         layers = read_settings(Config(), run_env)
-        trust = layers.trust
-        worktree = enter_worktree(name, run_env, trust.trusted, WorktreeHooks(layers, run_env, print_notice))
-        by_setting = trust.by.startswith("the setting")
-        apply_project_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
+        WorktreeHooks(layers, run_env, print_notice).enter(name).copy_settings(layers.trust, os.environ)
     except UsageError as error:
         print_notice(str(error))
         return FAILED_EXIT_CODE
@@ -435,18 +426,20 @@ def _run(task: ServerTask) -> int:
         return TaskWorker(task, os.environ).run()
     if task.spec.stage:
         known = SessionStore.of(run_env).session(task.session_id).stage_folder
-        use = read_settings(task.spec.config, run_env).trust.git_use
-        return _run_in((open_stage(known) if known is not None else new_stage(run_env, use))[0], task, run_env)
+        layers = read_settings(task.spec.config, run_env)
+        if known is not None:
+            return _run_in(StagedProject.of_session(known, run_env), task)
+        return _run_in(StagedProject.begin(run_env, layers), task)
     try:
         return TaskWorker(task, os.environ).run()
     except StagedSessionError as error:
-        return _run_in(open_stage(error.folder)[0], task, run_env)
+        return _run_in(StagedProject.of_session(error.folder, run_env), task)
 
 
-def _run_in(copy: StageCopy, task: ServerTask, run_env: RunEnvironment) -> int:
+def _run_in(project: StagedProject, task: ServerTask) -> int:
     task.release()
     command = [sys.executable, "-P", "-m", "agent_cli.extras.server.worker", str(task.folder)]
-    return run_program(copy, command, run_env, stage_recorder(run_env)).code
+    return project.run(command).code
 
 
 def main(folder: str) -> int:

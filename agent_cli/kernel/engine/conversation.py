@@ -30,7 +30,6 @@ from agent_cli.kernel.messages import (
     close_open_calls,
     is_interrupted,
     is_synthetic,
-    new_uuid,
     pending_calls,
 )
 from agent_cli.kernel.results import Complete, Diagnostics, Spent, TurnResult, Usage
@@ -38,6 +37,7 @@ from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ExpandedPrompt, Media, TodoItem, as_expanded_prompt
+from agent_tools.text import new_uuid
 
 with lazy_imports():
     from agent_cli.kernel.engine import (

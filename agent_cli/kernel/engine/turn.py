@@ -46,7 +46,6 @@ from agent_cli.kernel.messages import (
     count_characters,
     have_media,
     pending_calls,
-    was_cut,
 )
 from agent_cli.kernel.modes import AgentType
 from agent_cli.kernel.results import Diagnostics, Failure, Spent, TerminalReason, TurnEnd, TurnResult, Usage
@@ -267,7 +266,7 @@ class Turn:
         self.stopped: str | None = None  # why a hook ends the turn, shown to the user
         # The last answer hit its token limit, at cut_at tokens if known, within a call that it wrote as text;
         # cut_text collects the text of continued answers.
-        self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
+        self.was_cut = any(isinstance(m, AssistantMessage) and m.was_cut for m in self.history[-1:])
         self.cut_at = 0
         self.cut_in_call = False
         self.cut_text = ""

@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Iterator
 
-from agent_cli.kernel.events import ApprovalRequested
+from agent_cli.kernel.events import ApprovalRequested, ApprovalResolved
 from agent_cli.kernel.rules import split_rules
-from agent_cli.kernel.runtime.user_decision import UserDecision
+from agent_cli.kernel.runtime.edit_call import EditableCall, editable_call, taken_parts
+from agent_cli.kernel.runtime.user_decision import LineComment, UserDecision
+from agent_tools.fs.workspace import Workspace
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.record import Value
-from agent_tools.registry import tool_traits
+from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.results import Diff, Diffs
 from agent_tools.sandbox.conditions import STAGED
 from agent_tools.text import counted, one_line, short_path
@@ -39,15 +41,42 @@ class LastingApproval(Value):
 
 
 class ApprovalQuestion:
-    """The question about a call that needs approval, as all front ends put it."""
+    """The question about a call that needs approval, as all front ends put it.
 
-    def __init__(self, request: ApprovalRequested) -> None:
-        self.request = request
+    change: the parts of the call that may be edited; none by default.
+    """
+
+    def __init__(self, request: ApprovalRequested, change: EditableCall = EditableCall("", {})) -> None:  # noqa: B008 - never changed
+        self.request, self.change = request, change
         self._kind = request.summary.partition(": ")[0]
         # It is one command, which the question then shows below its title.
         self.runs_command = sum(e.kind == "run" for e in request.effects) == 1 and request.summary.startswith("Run")
         # It brings the changes of a staged turn; a refusal without words drops them.
         self.staged = any(effect.kind == "call" and effect.target == STAGED for effect in request.effects)
+
+    @classmethod
+    def of(
+        cls, request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits
+    ) -> ApprovalQuestion:
+        """Return the question with what may be edited. workspace: has the files that the call would change."""
+        return cls(request, editable_call(request, workspace, traits_of))
+
+    @staticmethod
+    def besides(answer: ApprovalResolved, summary: str = "") -> str:
+        """Describe what a user has decided besides the approval of the call; "" for nothing.
+
+        summary: of the call, next to which its command is not repeated.
+        """
+        command = summary.partition(": ")[2]
+        what = "exactly this" if command and answer.rule.partition("(")[2] == f"{command})" else answer.rule
+        words = [f"only {parts}"] if (parts := taken_parts(answer.change)) else []
+        words += ["all edits this session" if answer.mode else f"always: {what}" if answer.rule else ""]
+        return " · ".join(filter(None, [*words, answer.reason]))
+
+    def hunk_comment(self, number: int, text: str) -> LineComment:
+        """Return the user's comment on one of the hunks of the change, counted from 0."""
+        hunk = self.change.hunks[number]
+        return LineComment(hunk.path, text, hunk.first + 1)
 
     @property
     def title(self) -> str:

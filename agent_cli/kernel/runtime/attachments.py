@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from agent_cli.kernel.run_environment import UsageError
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.results import Media, MediaKind
+from agent_tools.results import Media
 from agent_tools.text import one_line
 
 with lazy_imports():
@@ -16,47 +15,45 @@ with lazy_imports():
     from agent_tools.documents import images
 
 
-def attach_images(
-    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str
-) -> tuple[Media, ...]:
-    """Load the images at these paths for a model.
+class Attachments:
+    """Attaches images to messages for a model. All methods raise UsageError if it does not accept images.
 
-    Raises UsageError for an image that cannot be read, or that the model does not accept.
-
-    takes: the media that the model accepts.
-    named: prefix of error messages.
+    context: of the session, whose files and media they are. named: prefix of error messages.
     """
-    return tuple(_attach(path, workspace, model, takes, named) for path in paths)
 
+    def __init__(self, model: str, context: ToolContext, named: str = "") -> None:
+        self._model, self._context, self._named = model, context, named
 
-def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media, ...]:
-    """Return the images that a message mentions as `@path`. Raises UsageError for one the model does not accept."""
-    paths = template.mentioned_images(text, context) if "@" in text else ()
-    return attach_images(paths, context.workspace, model, context.input_modalities, "")
+    def images(self, paths: Iterable[str]) -> tuple[Media, ...]:
+        """Load the images at these paths. Raises UsageError for one that cannot be read."""
+        return tuple(self._load(path) for path in paths)
 
+    def mentioned(self, text: str) -> tuple[Media, ...]:
+        """Return the images that a message mentions as `@path`."""
+        return self.images(template.mentioned_images(text, self._context)) if "@" in text else ()
 
-def attach_bytes(data: bytes, name: str, model: str, takes: frozenset[MediaKind], named: str = "") -> Media:
-    """Return an image as an attachment. Raises UsageError if it is none, or the model does not accept it."""
-    _check_accepted(model, takes, named)
-    try:
-        image = images.sniff(data)
-        if image is None:
-            raise UsageError(f"{named}{name} is not an image.")
-        return images.show_image(data, image, name)[0]
-    except ToolError as error:
-        raise UsageError(f"{named}{error}") from None
+    def image(self, data: bytes, name: str) -> Media:
+        """Return an image as an attachment. Raises UsageError if it is none."""
+        self._check_accepted()
+        try:
+            image = images.sniff(data)
+            if image is None:
+                raise UsageError(f"{self._named}{name} is not an image.")
+            return images.show_image(data, image, name)[0]
+        except ToolError as error:
+            raise UsageError(f"{self._named}{error}") from None
 
+    def _check_accepted(self) -> None:
+        if "image" not in self._context.input_modalities:
+            raise UsageError(
+                f"{self._named}{self._model} is not known to accept images. Choose a model that does, or set "
+                'model_takes = ["image"].'
+            )
 
-def _check_accepted(model: str, takes: frozenset[MediaKind], named: str) -> None:
-    if "image" not in takes:
-        raise UsageError(
-            f'{named}{model} is not known to accept images. Choose a model that does, or set model_takes = ["image"].'
-        )
-
-
-def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
-    _check_accepted(model, takes, named)
-    try:
-        return attach_bytes(workspace.read(workspace.resolve(path)), one_line(path), model, takes, named)
-    except ToolError as error:
-        raise UsageError(f"{named}{error}") from None
+    def _load(self, path: str) -> Media:
+        self._check_accepted()
+        workspace = self._context.workspace
+        try:
+            return self.image(workspace.read(workspace.resolve(path)), one_line(path))
+        except ToolError as error:
+            raise UsageError(f"{self._named}{error}") from None

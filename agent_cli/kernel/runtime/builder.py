@@ -220,10 +220,9 @@ class SessionBuild:
             restricted=self.config.restricted,
         )  # fmt: skip
         self.attached = (
-            attachments.attach_images(
-                self.config.images, workspace, self.chosen.resolved.name, self.context.input_modalities,
-                f"{self.config.name_of('images')}: ",
-            )
+            attachments.Attachments(
+                self.chosen.resolved.name, self.context, f"{self.config.name_of('images')}: "
+            ).images(self.config.images)
             if self.config.images
             else ()
         )  # fmt: skip

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.config.config import Config
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.types import ChangeObserver
 from agent_cli.kernel.messages import Message, UserMessage, is_user_message
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.environment import read_settings
 from agent_cli.kernel.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
 from agent_tools.lazy import lazy_imports
@@ -94,7 +92,7 @@ class CheckpointKeeper(ChangeObserver):
     def summed(self) -> str:
         if self._recorder is None:
             return ""
-        with suppress(git_store.StoreError, OSError):
+        with suppress(UsageError, OSError):
             number = self._recorder.number
             return checkpoints_undo.UndoManager(self._recorder.store).summed([number]) if number is not None else ""
         return ""
@@ -126,15 +124,6 @@ def checkpoint_keeper(run_env: RunEnvironment, settings: Settings, session: str)
     if os.path.lexists(folder / "restoring"):
         checkpoints_store.remove_at_start(folder)
     return CheckpointKeeper(run_env, settings, session)
-
-
-def stage_recorder(run_env: RunEnvironment) -> Callable[[str], ChangeObserver]:
-    """Return what records, for undo, the changes that come out of a stage; called with the session's ID."""
-
-    def watch(session: str) -> ChangeObserver:
-        return checkpoint_keeper(run_env, read_settings(Config(), run_env).settings(), session)
-
-    return watch
 
 
 def store_folder(run_env: RunEnvironment) -> Path:

@@ -1,18 +1,20 @@
-"""What the hooks of a session run in: environment, models that evaluate conditions, MCP servers."""
+"""What the hooks of a session run in: environment, models that evaluate conditions, MCP servers. Hooks without one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.hooks import Hook, HookSession, HookSurroundings
-from agent_cli.kernel.events import UsageAdded
+from agent_cli.hooks import Hook, HookRegistry, HookResult, HookSession, HookSurroundings
+from agent_cli.kernel.events import Event, UsageAdded
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
+from agent_tools.registry import find_tool
 
 if TYPE_CHECKING:
     from agent_cli.kernel.engine.types import ConversationState, ModelHandle
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.kernel import rules
+    from agent_cli.kernel.engine import conversation, hook_points
     from agent_cli.kernel.runtime import conditions, models
     from agent_cli.mcp import answers
     from agent_cli.mcp import tools as mcp_tools
@@ -100,3 +103,32 @@ class SessionSurroundings(HookSurroundings):
         if failed:
             raise ToolError(text or f"the tool {tool} of the MCP server {server} failed")
         return text
+
+
+class LoneHooks(HookRegistry):
+    """The hooks of a project without a session: around single calls, and to try what they do."""
+
+    def __init__(self, layers: Layers, run_env: RunEnvironment, context: ToolContext, session_id: str = "") -> None:
+        settings, session = layers.settings(), HookSession(session_id, root=run_env.root)
+        super().__init__(
+            layers.active_hooks(settings), (), lambda: SessionSurroundings(settings, run_env, context, session)
+        )
+        self._context = context
+
+    def run_once(self, event: str, data: Mapping[str, Any], show: Callable[[Event], None]) -> HookResult:
+        """Run the hooks of an event, with its fields; return what they answer together."""
+        return conversation.consume(self.run(event, data, CancelToken()), show)
+
+    def complete_call(self, data: dict[str, Any]) -> None:
+        """Complete the fields of an event about a call as in a session: absolute paths and the effects.
+
+        Raises ToolError for invalid arguments.
+        """
+        tool, given = find_tool(data["tool_name"]), data["tool_input"]
+        if tool is None or not isinstance(given, dict):
+            data.setdefault("effects", [])
+            return
+        if "effects" not in data:
+            effects = tool.effects(tool.read(given), self._context)
+            data["effects"] = [{"kind": e.kind, "target": e.target} for e in effects]
+        data["tool_input"] = hook_points.absolute(given, self._context.workspace.cwd)

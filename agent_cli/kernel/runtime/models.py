@@ -67,11 +67,6 @@ class NoAccessError(UsageError):
 _KEYS = "keys"
 
 
-def key_store(run_env: RunEnvironment, settings: Settings) -> KeyStore:
-    """Return the keys that the user stored with `agent login`."""
-    return KeyStore(state_folder(run_env.env) / _KEYS, keyring=settings.keyring)
-
-
 def share_keys(env: Mapping[str, str], state: Path) -> None:
     """Let a run with a state folder of its own, which is made, use the stored keys. Raises OSError."""
     private_folder(state)
@@ -79,42 +74,53 @@ def share_keys(env: Mapping[str, str], state: Path) -> None:
         (state / _KEYS).symlink_to(keys.absolute())
 
 
-def choose_model(name: str | None, settings: Settings, run_env: RunEnvironment) -> ResolvedModel:
-    """Resolve the named model, or find_provider one. Raises UsageError."""
-    logins = key_store(run_env, settings)
-    try:
-        if not name or name == "default":
-            name = server_info.default_model(run_env.env, logins=logins)
-        return resolve(
-            name,
-            base_url=settings.base_url,
-            transport=settings.transport,
-            wire_api=wire_api_of(settings),
-            env=run_env.env,
-            key_command=settings.key_command,
-            keyring=settings.keyring,
-            logins=logins,
-        )
-    except ModelSetupError as error:
-        text = str(error)
-        text = text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-        if isinstance(error, NoModelError | MissingKeyError):
-            raise NoAccessError(text, getattr(error, "provider", "")) from None
-        raise UsageError(text) from None
+class ReachableModels:
+    """The models that a user can reach, with the environment, the settings and the stored keys."""
 
+    def __init__(self, run_env: RunEnvironment, settings: Settings) -> None:
+        self._run_env, self._settings = run_env, settings
 
-def current_model_name(settings: Settings, run_env: RunEnvironment) -> str:
-    """Return the model that a run would use now, with its provider; "" if there is none. No key is read."""
-    try:
-        logins = key_store(run_env, settings)
-        name = settings.model or server_info.default_model(run_env.env, logins=logins)
-        return resolve(
-            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api_of(settings),
-            env=run_env.env, logins=logins,
-        ).name  # fmt: skip
-    except ModelSetupError:
-        # It cannot be called without its key, but it is still the configured model.
-        return settings.model or ""
+    @property
+    def keys(self) -> KeyStore:
+        """The keys that the user stored with `agent login`."""
+        return KeyStore(state_folder(self._run_env.env) / _KEYS, keyring=self._settings.keyring)
+
+    def choose(self, name: str | None) -> ResolvedModel:
+        """Resolve a model; without a name, find one. Raises UsageError, and NoAccessError if none can be reached."""
+        logins, settings = self.keys, self._settings
+        try:
+            if not name or name == "default":
+                name = server_info.default_model(self._run_env.env, logins=logins)
+            return resolve(
+                name,
+                base_url=settings.base_url,
+                transport=settings.transport,
+                wire_api=wire_api_of(settings),
+                env=self._run_env.env,
+                key_command=settings.key_command,
+                keyring=settings.keyring,
+                logins=logins,
+            )
+        except ModelSetupError as error:
+            text = str(error)
+            text = text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+            if isinstance(error, NoModelError | MissingKeyError):
+                raise NoAccessError(text, getattr(error, "provider", "")) from None
+            raise UsageError(text) from None
+
+    @property
+    def current(self) -> str:
+        """The model that a run would use now, with its provider; "" if there is none. No key is read."""
+        logins, settings = self.keys, self._settings
+        try:
+            name = settings.model or server_info.default_model(self._run_env.env, logins=logins)
+            return resolve(
+                name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api_of(settings),
+                env=self._run_env.env, logins=logins,
+            ).name  # fmt: skip
+        except ModelSetupError:
+            # It cannot be called without its key, but it is still the configured model.
+            return settings.model or ""
 
 
 def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
@@ -178,7 +184,7 @@ class ChosenModel:
 
     def change(self, name: str | None) -> None:
         """Switch to another model. Raises UsageError, without a change."""
-        resolved = choose_model(name, self._settings, self._run_env)
+        resolved = ReachableModels(self._run_env, self._settings).choose(name)
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
@@ -444,7 +450,7 @@ def lazy_model(name: str, settings: Settings, run_env: RunEnvironment) -> Callab
 
     def open_now() -> ModelHandle:
         try:
-            model = choose_model(name, settings, run_env)
+            model = ReachableModels(run_env, settings).choose(name)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
             window = find_window(model, info, settings)

@@ -13,7 +13,7 @@ from agent_cli.kernel.engine.types import ModelHandle
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.results import Failure
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.models import ChosenModel, choose_model, find_window, model_handle, open_client
+from agent_cli.kernel.runtime.models import ChosenModel, ReachableModels, find_window, model_handle, open_client
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.base import ModelClient, ModelError
 from agent_cli.models.catalog import lookup
@@ -54,7 +54,7 @@ class Recording:
 
         def open_model() -> ModelHandle:
             try:
-                model = choose_model(name, settings, run_env)
+                model = ReachableModels(run_env, settings).choose(name)
                 info = lookup(model.provider, model.model)
                 window = find_window(model, info, settings)
                 self._file.add_model(self._normalize.text(name), self._description(model, window.tokens))

@@ -29,36 +29,49 @@ _MAX_BYTES = 1 << 20
 _SHORT_FORMS = {"sandbox": "mode"}
 
 
-def save_setting(path: Path, key: str, value: Any, layers: Layers | None = None) -> None:
-    """Set `key`, or `table.key`, to a plain value in a settings file, which is created if missing.
+class SettingsFile:
+    """A settings file whose settings the program changes, with all else in it as it was.
 
-    layers: the settings of the running session, in which the value then comes from the file.
-
-    Raises SettingsError for an unknown setting or invalid value, and for a file that cannot be changed safely; OSError
-    if it cannot be read or written.
+    The methods raise SettingsError for an unknown setting or invalid value, and for a file that cannot be changed
+    safely; OSError if it cannot be read or written. A key is `key` or `table.key`.
     """
-    table, _, name = key.rpartition(".")
-    if notice := removal_notice(key):
-        raise SettingsError(notice)
-    data = as_table(key, value)
-    Layers().add(data, key, path.parent)
-    with changing(path):
-        _rewrite(path, table, name, value)
-    if layers is not None:
-        layers.add_saved(data, path)
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-def as_table(key: str, value: Any) -> dict[str, Any]:
-    """Return a setting as the table of a settings file."""
-    table, _, name = key.rpartition(".")
-    return {table: {name: value}} if table else {name: value}
+    def set(self, key: str, value: Any, layers: Layers | None = None) -> None:
+        """Set a key to a plain value; the file is created if missing.
 
+        layers: the settings of the running session, in which the value then comes from the file.
+        """
+        table, _, name = key.rpartition(".")
+        if notice := removal_notice(key):
+            raise SettingsError(notice)
+        Layers().set(key, value, key, self.path.parent)
+        with changing(self.path):
+            _rewrite(self.path, table, name, value)
+        if layers is not None:
+            layers.add_saved(key, value, self.path)
 
-def remove_setting(path: Path, key: str) -> None:
-    """Remove `key`, or `table.key`, from a settings file. Raises as `save_setting` does."""
-    table, _, name = key.rpartition(".")
-    with changing(path):
-        _rewrite(path, table, name, _REMOVED)
+    def remove(self, key: str) -> None:
+        """Remove a key."""
+        table, _, name = key.rpartition(".")
+        with changing(self.path):
+            _rewrite(self.path, table, name, _REMOVED)
+
+    @classmethod
+    def set_in_project(cls, trust: Trust, env: Mapping[str, str], key: str, value: Any) -> str:
+        """Set a key in the project's own local file; return "" or why it failed."""
+        if not can_save(trust):
+            return "settings of this project take effect only once it is trusted"
+
+        def change(path: Path) -> None:
+            new = not os.path.lexists(path)
+            cls(path).set(key, value)
+            if new:
+                _exclude(path)
+
+        return _save(trust, state_folder(env), change)
 
 
 # Stands for the value of a key to remove.
@@ -137,20 +150,6 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
     if not can_save(trust):
         return None
     return lambda rules: _save(trust, state, lambda path: add_rules(path, split_rules(rules)))
-
-
-def save_project_setting(trust: Trust, env: Mapping[str, str], key: str, value: Any) -> str:
-    """Set `key` in the project's own local file; return "" or why it failed."""
-    if not can_save(trust):
-        return "settings of this project take effect only once it is trusted"
-
-    def change(path: Path) -> None:
-        new = not os.path.lexists(path)
-        save_setting(path, key, value)
-        if new:
-            _exclude(path)
-
-    return _save(trust, state_folder(env), change)
 
 
 def save_rules(path: Path, rules: str) -> str:

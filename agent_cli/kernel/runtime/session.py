@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent_cli.config.config import Config
 from agent_cli.config.layers import Layers
-from agent_cli.kernel.decisions import Approver, Asker, approval_record, reply_record
+from agent_cli.kernel.decisions import (
+    Approver,
+    Asker,
+    Defer,
+    answer_unattended,
+    approval_record,
+    defer,
+    deny,
+    reply_record,
+)
 from agent_cli.kernel.engine.conversation import Conversation, Listener, consume
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import Turn
@@ -54,11 +63,13 @@ if TYPE_CHECKING:
     from agent_cli.kernel.engine.types import ModelHandle, ToolTable
     from agent_cli.kernel.messages import Message
     from agent_cli.kernel.modes import AgentType
+    from agent_cli.kernel.runtime.attachments import Attachments
     from agent_cli.kernel.runtime.ide import SessionIde
     from agent_cli.kernel.runtime.user_decision import UserDecision
     from agent_cli.kernel.session.history import Exchange
     from agent_cli.models.base import ModelClient
     from agent_cli.policy.policy import Policy
+    from agent_cli.undo.undo import UndoManager
     from agent_tools.base import Tool, ToolContext
 
 with lazy_imports():
@@ -69,7 +80,9 @@ with lazy_imports():
     )
     from agent_cli.kernel.engine.compaction import controls
     from agent_cli.kernel.runtime import (
+        attachments,  # few messages have images
         background_agents,  # only where an earlier process left some
+        checkpoints,
         ide,  # only where somebody sits at an editor
         pending,  # only to resume a turn
     )
@@ -146,6 +159,14 @@ class Session(Conversation):
         except BaseException:  # the caller reports the error
             opened.close()
             raise
+
+    @staticmethod
+    def unattended(on_ask: str = "deny") -> tuple[Approver, Asker]:
+        """Return the approver and the asker of a run without a user, for `open`.
+
+        Calls are denied, and the model answers its own questions; with "suspend", both wait for a later decision.
+        """
+        return (lambda request: Defer(), defer) if on_ask == "suspend" else (deny, answer_unattended)
 
     def __init__(self, build: SessionBuild) -> None:
         """Join what was built, and wait for the servers that a run without a user needs."""
@@ -233,6 +254,16 @@ class Session(Conversation):
     def context(self) -> ContextWindow:
         """The usage of the window, and what the user can do with it."""
         return controls.ContextWindow(self)
+
+    @property
+    def attachments(self) -> Attachments:
+        """Attaches images to messages."""
+        return attachments.Attachments(self.model.name, self.tool_context)
+
+    @property
+    def undo(self) -> UndoManager:
+        """The checkpoints of the session. Raises UsageError if they cannot be opened."""
+        return checkpoints.undo_manager(self.run_env, self.settings, self.session_id)
 
     @property
     def tools(self) -> ToolTable:
@@ -420,11 +451,15 @@ class Session(Conversation):
         """Call a function when a hook in the background has a report for the model, on its thread."""
         self.deps.state.reported = run
 
+    def check_mode(self, mode: str) -> None:
+        """Raise UsageError for a permission mode that is refused here, or that the user has not allowed."""
+        check_mode(mode, self.run_env.env, self.layers.managed, may_bypass=self.layers.may_bypass)
+
     def use_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
         if mode not in MODES:
             raise UsageError(f"{mode} is not a permission mode. There are {', '.join(MODES)}.")
-        check_mode(mode, self.run_env.env, self.layers.managed, may_bypass=self.layers.may_bypass)
+        self.check_mode(mode)
         self.policy.mode = next(known for known in MODES if known == mode)
 
     def use_model(self, name: str, source: str = "command", confirm: Callable[[str], bool] | None = None) -> None:

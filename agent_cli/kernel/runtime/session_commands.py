@@ -44,7 +44,7 @@ def run_session_command(session: CommandedSession, text: str, show: Callable[[Ev
             session.clear()
             return ""
         case "compact":
-            return compact_session(session.conversation, words, show) or "Compacted."
+            return ContextWindow(session.conversation).compact(show, words.strip()) or "Compacted."
         case "cost" | "usage":
             return session.cost_words()
         case "context":
@@ -53,11 +53,6 @@ def run_session_command(session: CommandedSession, text: str, show: Callable[[Ev
             parts = "\n".join(f"- {part}: {count:,}" for part, count in found.parts)
             return f"Context: {found.used:,}{size} tokens\n\n{parts}"
     return None
-
-
-def compact_session(conversation: Conversation, words: str, show: Callable[[Event], None]) -> str:
-    """Summarize the conversation, with what to keep in `words`; return why it was not done, or ""."""
-    return ContextWindow(conversation).compact(show, words.strip())
 
 
 def is_slash(text: str) -> bool:

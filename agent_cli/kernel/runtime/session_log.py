@@ -17,7 +17,6 @@ from agent_cli.config.schema import Settings
 from agent_cli.kernel.engine.conversation import Listener
 from agent_cli.kernel.engine.types import SessionOrigin
 from agent_cli.kernel.events import Event, Rewound, SessionNamed
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.run_environment import RunEnvironment, StagedSessionError, UsageError
 from agent_cli.kernel.session.log import SessionBusyError, SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
@@ -27,7 +26,7 @@ from agent_cli.models.resolve import ResolvedModel
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.text import shorten
+from agent_tools.text import new_uuid, shorten
 
 if TYPE_CHECKING:
     from agent_cli.kernel.message_ids import MessageIds

@@ -147,7 +147,7 @@ def rule_saver(config: Config, run_env: RunEnvironment, layers: Layers) -> Calla
 
 def schedule_rule_saver(schedule: str, run_env: RunEnvironment) -> Callable[[str], str] | None:
     """Return the function that saves a rule for all runs of a schedule; None if there is no such schedule any more."""
-    path = schedules.rules_file(state_folder(run_env.env), schedule)
+    path = schedules.ScheduleStore(state_folder(run_env.env)).rules_file(schedule)
     return (lambda rules: saved_settings.save_rules(path, rules)) if path.parent.is_dir() else None
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_cli.config.layers import Layers
-from agent_cli.hooks import HookRegistry, HookResult, HookSession, events
+from agent_cli.git.worktree import Worktree, enter_worktree
+from agent_cli.hooks import HookResult, events
 from agent_cli.hooks.events import HookStep
 from agent_cli.kernel.engine import session_hooks
 from agent_cli.kernel.engine.conversation import consume
 from agent_cli.kernel.events import HookFinished
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.hooks import SessionSurroundings
+from agent_cli.kernel.runtime.hooks import LoneHooks
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.fs.workspace import Workspace
@@ -27,12 +28,13 @@ class WorktreeHooks:
     """
 
     def __init__(self, layers: Layers, run_env: RunEnvironment, warn: Callable[[str], None]) -> None:
-        settings, self._run_env, self._warn = layers.settings(), run_env, warn
+        self._run_env, self._warn, self._trusted = run_env, warn, layers.trust.trusted
         context = ToolContext(Workspace(run_env.root, (), run_env.cwd), env=dict(run_env.env))
-        session = HookSession(root=run_env.root)
-        self._hooks = HookRegistry(
-            layers.active_hooks(settings), (), lambda: SessionSurroundings(settings, run_env, context, session)
-        )
+        self._hooks = LoneHooks(layers, run_env, context)
+
+    def enter(self, wanted: str) -> Worktree:
+        """Create or find the worktree, and change to it. wanted: its name; "" for a new one. Raises UsageError."""
+        return enter_worktree(wanted, self._run_env, self._trusted, self)
 
     def create(self, name: str) -> Path | None:
         """Return the folder that a hook made for a session; None if there is no hook. Raises UsageError."""

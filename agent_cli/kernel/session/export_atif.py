@@ -68,8 +68,7 @@ class _Steps:
         self.found: list[dict[str, Any]] = []
         self.model = ""
         self._effort = effort
-        answers = [entry for entry in view.entries if isinstance(entry, MessageView)]
-        efforts = {call: self._effort_of(answer) for answer in answers for call in answer.calls}
+        efforts = {call: self._effort_of(answer) for answer in view.messages for call in answer.calls}
         self.inner = {
             call: _Steps(call.nested, f"{call.nested.agent}-{number}", efforts.get(call, effort))
             for number, call in enumerate(view.begun, 1)

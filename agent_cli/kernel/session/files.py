@@ -227,6 +227,8 @@ _ENDS = rb',"crc":\d{1,10}\}'
 # Line ends of other programs, in UTF-8, and the byte order mark.
 _FOREIGN = rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+"
 _MAX_TRIES = 8
+# Bytes of a log that its follower reads at once.
+_TAIL_BYTES = 1 << 20
 
 
 class LogLine:
@@ -355,6 +357,41 @@ def sort_records(found: list[LogLine | None]) -> list[LogLine]:
         if line is not None:
             once.setdefault(line.id, line)
     return sorted(once.values(), key=lambda line: line.seq)
+
+
+class LogTail:
+    """Reads the records of a log that have come since it was read last.
+
+    restarts: how often it was read from its start again: a repaired one is a new file, with the same numbers.
+    last: the number of the last record that was read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.restarts = self.last = 0
+        self._inode, self._offset = 0, 0
+
+    def read(self) -> list[LogLine]:
+        """Return some of the next records, in order; none if there are none now."""
+        try:
+            stat = self._path.stat()
+            if stat.st_ino != self._inode or stat.st_size < self._offset:
+                self.restarts += self._inode != 0
+                self._inode, self._offset, self.last = stat.st_ino, 0, 0
+            if stat.st_size == self._offset:
+                return []
+            with open_log(self._path) as source:
+                source.seek(self._offset)
+                data = source.read(_TAIL_BYTES)
+                while b"\n" not in data and (more := source.read(_TAIL_BYTES)):
+                    data += more
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        fresh = [line for line in sort_records(list(read_bytes(whole))) if line.seq > self.last]
+        self.last = max([self.last, *(line.seq for line in fresh)])
+        return fresh
 
 
 def mend(log: Path) -> tuple[str, int]:

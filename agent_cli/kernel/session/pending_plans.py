@@ -13,7 +13,7 @@ from typing import Any
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.plan import plan_text
 from agent_tools.record import DecodeError, Value, from_json, to_json
-from agent_tools.text import counted, utc_stamp
+from agent_tools.text import in_minutes, utc_stamp
 
 _NAME = "plan.json"
 _MAX_BYTES = 16 << 20
@@ -81,15 +81,7 @@ def expiry_of(stamp: str, minutes: int) -> str | None:
 
 def expired_words(minutes: int) -> str:
     """Return the message about an expired plan, for the user and the model."""
-    return f"The plan expired: it was not approved within {lifetime(minutes)}."
-
-
-def lifetime(minutes: int) -> str:
-    """Format minutes in the largest unit that divides them: "3 days", "12 hours", "1 minute"."""
-    for size, unit in ((1440, "day"), (60, "hour")):
-        if minutes >= size and minutes % size == 0:
-            return counted(minutes // size, unit)
-    return counted(minutes, "minute")
+    return f"The plan expired: it was not approved within {in_minutes(minutes)}."
 
 
 def feedback_block(plan: dict[str, Any], words: str, request: str = "") -> str:

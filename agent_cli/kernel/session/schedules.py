@@ -13,9 +13,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,7 @@ from agent_cli.kernel.session.files import is_open, sync_folder
 from agent_cli.kernel.session.store import SessionStore, StoredSession, schedules_folder
 from agent_tools.fs.safe_files import acquire, append_synced, open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
-from agent_tools.text import one_line
+from agent_tools.text import one_line, utc_stamp
 
 _MAX_BYTES = 16 << 20
 # Longer logs of runs lose the older half of their lines.
@@ -98,13 +98,13 @@ class ScheduledRun(Value):
 
 
 # States of a run that is not over.
-OPEN_STATES = ("starting", "running", "waiting", "broken off")
+_OPEN_STATES = ("starting", "running", "waiting", "broken off")
 
 
 class RunState(Value):
     """How a run stands.
 
-    state: one of `OPEN_STATES`, "skipped", or how its session ended.
+    state: one of `_OPEN_STATES`, "skipped", or how its session ended.
     begun: its session has begun.
     """
 
@@ -113,17 +113,10 @@ class RunState(Value):
     cost: float
     begun: bool = False
 
-
-def rules_file(state: Path, schedule_id: str) -> Path:
-    """Return the settings file with the rules of a schedule. Raises UsageError if it cannot be one's ID."""
-    if not _ID.fullmatch(schedule_id):
-        raise UsageError(f"{one_line(schedule_id)} is not the ID of a schedule. See: agent every list")
-    return schedules_folder(state) / schedule_id / "rules.toml"
-
-
-def stamp(moment: datetime) -> str:
-    """Return a moment as records have it, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    @property
+    def is_open(self) -> bool:
+        """True if the run is not over."""
+        return self.state in _OPEN_STATES
 
 
 class ScheduleStore:
@@ -173,7 +166,7 @@ class ScheduleStore:
     def pause(self, schedule: Schedule, now: datetime, *, paused: bool) -> Schedule:
         """Pause a schedule, or end its pause: the times in it do not count as missed. Raises OSError."""
         if paused != schedule.paused:
-            schedule = schedule.replace(paused=paused, since=schedule.since if paused else stamp(now))
+            schedule = schedule.replace(paused=paused, since=schedule.since if paused else utc_stamp(now.timestamp()))
             self.change(schedule)
         return schedule
 
@@ -186,12 +179,18 @@ class ScheduleStore:
         """Return the file with what the runs printed."""
         return self.folder / schedule_id / "output.log"
 
+    def rules_file(self, schedule_id: str) -> Path:
+        """Return the settings file with the rules of a schedule. Raises UsageError if it cannot be one's ID."""
+        if not _ID.fullmatch(schedule_id):
+            raise UsageError(f"{one_line(schedule_id)} is not the ID of a schedule. See: agent every list")
+        return self.folder / schedule_id / "rules.toml"
+
     def rules(self, schedule_id: str) -> list[str]:
         """Return the rules that its runs are allowed."""
         import tomllib  # few schedules have any
 
         with suppress(OSError, ValueError, AttributeError):
-            data = tomllib.loads(read_regular(rules_file(self.state, schedule_id), _MAX_BYTES).decode())
+            data = tomllib.loads(read_regular(self.rules_file(schedule_id), _MAX_BYTES).decode())
             return [str(rule) for rule in data.get("permissions", {}).get("allow", ())]
         return []
 
@@ -209,6 +208,10 @@ class ScheduleStore:
         if self._read_runs.get(schedule_id, (-1, []))[0] != size:
             self._read_runs[schedule_id] = size, self._fold_runs(schedule_id)
         return self._read_runs[schedule_id][1]
+
+    def open_run(self, schedule_id: str) -> ScheduledRun | None:
+        """Return the run that is not over; there is at most one."""
+        return next((run for run in reversed(self.runs(schedule_id)) if not run.over), None)
 
     def _fold_runs(self, schedule_id: str) -> list[ScheduledRun]:
         found: dict[str, ScheduledRun] = {}
@@ -282,15 +285,10 @@ class ScheduleStore:
         return RunState({"open": "broken off"}.get(session.ended, session.ended), "", cost, begun)
 
 
-def open_run(runs: Sequence[ScheduledRun]) -> ScheduledRun | None:
-    """Return the run that is not over; there is at most one."""
-    return next((run for run in reversed(runs) if not run.over), None)
-
-
 def waiting_sessions(state: Path) -> list[tuple[Schedule, str]]:
     """Return the sessions of schedules that wait for the user, each with its schedule."""
     store = ScheduleStore(state)
-    found = [(each, open_run(store.runs(each.id))) for each in store.all()]
+    found = [(each, store.open_run(each.id)) for each in store.all()]
     return [
         (schedule, run.session_id)
         for schedule, run in found

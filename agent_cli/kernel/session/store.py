@@ -28,7 +28,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
 
 if TYPE_CHECKING:
-    from agent_cli.kernel.session.files import LogLine
+    from agent_cli.kernel.session.files import LogLine, LogTail
     from agent_cli.kernel.session.pending_plans import WaitingPlan
     from agent_cli.kernel.session.summary import SessionSummary
     from agent_cli.kernel.session.timeline import TurnSummary
@@ -224,6 +224,10 @@ class StoredSession:
         """Return the valid records of its log, in order. Raises OSError."""
         with files.open_log(self.path) as file:
             return files.sort_records(list(files.read(file)))
+
+    def tail(self) -> LogTail:
+        """Return a reader of the records that come from now and before, which tells what is new since its last read."""
+        return files.LogTail(self.path)
 
     def load(self, keep: int | None = None) -> Restored:
         """Load it. Raises SessionNotFoundError if nothing of it can be read.

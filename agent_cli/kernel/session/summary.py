@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.messages import is_synthetic, user_text
+from agent_cli.kernel.messages import UserMessage, is_synthetic
 from agent_cli.kernel.session.files import decode_record, logs_in, read_log, results_size
 from agent_cli.kernel.session.records import ENDS, Header
 from agent_tools.record import DecodeError, Value, from_json
-from agent_tools.text import shorten
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _USER_MESSAGE = b'"message":{"type":"UserMessage",'
@@ -26,7 +25,6 @@ _OF_AGENT = re.compile(rb'"event":\{"type":"(\w+)".*"name":"([^"\\]+)"\},"crc"')
 _SUSPENDED = b'"result":"Suspended"'
 # In records of a model call's usage; a sub-agent's record is inside another one.
 _USAGE = b'"type":"UsageAdded"'
-_TITLE_CHARS = 80
 
 
 class SessionSummary(Value):
@@ -94,7 +92,7 @@ def summarize_session(path: Path) -> SessionSummary | None:
             if "first" not in found and _USER_MESSAGE in line[head.end() : head.end() + 200]:
                 text = _data(line).get("message", {}).get("text", "")
                 if not is_synthetic(text):
-                    found["first"] = first_words(text)
+                    found["first"] = UserMessage(text).title
         elif kind in _DECODED:
             found |= _fields_of(kind, _data(line))
         if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USAGE in line):
@@ -138,11 +136,6 @@ def _data(line: bytes) -> dict[str, Any]:
     record = decode_record(line.rstrip(b"\r")) or {}
     data: dict[str, Any] = record.get("data", {})
     return data
-
-
-def first_words(text: str) -> str:
-    """Return the beginning of a message, on one line."""
-    return shorten(" ".join(user_text(text)[: 4 * _TITLE_CHARS].split()), _TITLE_CHARS)
 
 
 def session_files(folder: Path) -> list[Path]:

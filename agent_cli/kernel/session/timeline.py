@@ -107,7 +107,7 @@ def turn_summary(turn: TurnView) -> TurnSummary:
             "text": done.text,
         }
     return TurnSummary(
-        user_text(turn.query),
+        turn.words,
         turn.time,
         turn.model,
         turn.mode,

@@ -17,7 +17,7 @@ from agent_cli.kernel.events import (
     ToolFinished,
     TurnFinished,
 )
-from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage
+from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage, user_text
 from agent_cli.kernel.results import Check, Usage
 from agent_cli.kernel.session.records import Header
 from agent_tools.record import Value
@@ -175,6 +175,11 @@ class TurnView:
         self.decided = False
 
     @property
+    def words(self) -> str:
+        """What the user asked, in their own words."""
+        return user_text(self.query)
+
+    @property
     def waits(self) -> bool:
         """True if its message is there, and nothing else yet."""
         return not self.started and not self.copied and self.finished is None
@@ -244,6 +249,11 @@ class SessionEntries:
         self.bad = 0
         self.draft = DraftView()
         self.own_usage = self._other_usage = Usage()
+
+    @property
+    def messages(self) -> list[MessageView]:
+        """The messages and answers, in order."""
+        return [entry for entry in self.entries if isinstance(entry, MessageView)]
 
     @property
     def turn(self) -> TurnView | None:

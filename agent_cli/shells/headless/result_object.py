@@ -22,9 +22,9 @@ from agent_cli import (
 )
 from agent_cli.kernel.engine.tool_results import usage_object
 from agent_cli.kernel.events import ModelRetry, decider_word
-from agent_cli.kernel.messages import new_uuid
 from agent_cli.kernel.results import Cap
 from agent_cli.shells.headless.output import Outcome
+from agent_tools.text import new_uuid
 
 # In that format, other limits are an error during execution.
 _SUBTYPES: dict[Cap, str] = {"rounds": "error_max_turns", "cost": "error_max_budget_usd"}

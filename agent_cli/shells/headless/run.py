@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from agent_cli.shells.headless.stream_json import StreamJson
 
 with lazy_imports():
-    from agent_cli.kernel.runtime import attachments
     from agent_cli.kernel.session import live, pending_items, pending_plans
     from agent_cli.shells.headless import (
         denials,  # few runs have any
@@ -203,7 +202,7 @@ def run_headless(
         answer = command(agent, text, show)
         if answer is not None:
             return without_model(answer)
-        media = attachments.attach_mentioned(text, agent.tool_context, agent.model.name) if "@" in text else ()
+        media = agent.attachments.mentioned(text) if "@" in text else ()
         editor = ""
         if options.ide:
             if problem := agent.ide.require():

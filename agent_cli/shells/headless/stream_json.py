@@ -26,7 +26,7 @@ from agent_cli import (
 from agent_cli.kernel import message_ids
 from agent_cli.kernel.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
 from agent_cli.kernel.events import ArgumentsDelta, CallStarted, ThinkingSigned, decider_word
-from agent_cli.kernel.messages import Thinking, claude_blocks, new_uuid
+from agent_cli.kernel.messages import Thinking, claude_blocks
 from agent_cli.kernel.session.pending_items import pending_item
 from agent_cli.kernel.session.transcripts.entries import content_block
 from agent_cli.kernel.session.view_entries import MessageView
@@ -35,7 +35,7 @@ from agent_cli.shells.headless.result_object import error_word, retry_fields
 from agent_cli.shells.headless.stream_parts import PartialMessage, TaskLines
 from agent_tools.registry import tool_traits
 from agent_tools.shell.jobs import Job
-from agent_tools.text import utc_stamp
+from agent_tools.text import new_uuid, utc_stamp
 
 # What writes a piece of an answer.
 _TASK_ENDS = {"Complete": "completed"}

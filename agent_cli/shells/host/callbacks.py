@@ -28,7 +28,6 @@ from agent_cli.hooks import PythonHook
 from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.rules import split_rules
-from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.user_decision import DECLINED, DecisionWord
 from agent_cli.mcp.answers import mcp_result
 from agent_cli.mcp.tools import result_within, wait_for
@@ -151,8 +150,7 @@ class RemoteApprover(ABC):
                 raise UsageError(f"updatedPermissions: {shorten(one_line(str(kind)), 60)} is not supported.")
             if kind == "setMode":
                 mode = str(update.get("mode"))
-                layers = self._agent.layers
-                check_mode(mode, self._agent.run_env.env, layers.managed, may_bypass=layers.may_bypass)
+                self._agent.check_mode(mode)
             elif problem := rules_problem(update):
                 raise UsageError(f"updatedPermissions: {problem}")
         return mode

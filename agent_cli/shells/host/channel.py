@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from agent_cli.kernel.messages import new_uuid
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.record import Value
+from agent_tools.text import new_uuid
 
 _POLL_SECONDS = 0.05
 Fields = dict[str, Any]

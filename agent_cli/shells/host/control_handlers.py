@@ -11,7 +11,6 @@ from typing import Any
 
 from agent_cli import Session
 from agent_cli.kernel.runtime import completion
-from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
 from agent_cli.shells.host.channel import Fields
@@ -169,7 +168,7 @@ def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
     at = session.messages.get(str(fields["user_message_id"]))
     if at is None:
         return {"canRewind": False, "error": "No file checkpoint found for this message."}
-    work = undo_manager(agent.run_env, agent.settings, agent.session_id)
+    work = agent.undo
     turns = work.from_message(at)
     plan = work.plan(turns)
     items = plan.of("ready", "ask")

@@ -20,8 +20,7 @@ from agent_cli.hooks.events import HOOK_EVENTS
 from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.modes import MODE_ALIASES, Effort
 from agent_cli.kernel.rules import RuleError, RuleList
-from agent_cli.kernel.runtime.checkpoints import undo_manager
-from agent_cli.kernel.runtime.saved_settings import save_project_setting, save_setting
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.shells.headless.result_object import model_usage
 from agent_cli.shells.host.channel import Fields
@@ -179,7 +178,7 @@ def _usage(session: OpenSession, fields: Fields) -> Fields:
     """Return the session's usage so far. There is no subscription here, and so no rate limits."""
     agent = session.agent
     seconds = time.time() - agent.started_at
-    work = undo_manager(agent.run_env, agent.settings, agent.session_id)
+    work = agent.undo
     changed = work.diffs(work.from_message(0))
     return {
         "session": {
@@ -293,9 +292,9 @@ def _update_settings(session: OpenSession, fields: Fields) -> Fields:
         if source == "userSettings":
             if run_env.home is None:
                 raise ControlError("There is no home folder to save the setting in.")
-            save_setting(run_env.home / ".agentrc", ours, settings[name])
+            SettingsFile(run_env.home / ".agentrc").set(ours, settings[name])
             return {}
-        why = save_project_setting(agent.layers.trust, run_env.env, ours, settings[name])
+        why = SettingsFile.set_in_project(agent.layers.trust, run_env.env, ours, settings[name])
     except (SettingsError, OSError) as error:
         why = str(error)
     if why:

@@ -15,10 +15,9 @@ from typing import Any
 from agent_cli import Config, Event, Failed, Session, Suspended, TurnResult, UsageError, read_settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
 from agent_cli.kernel.events import SessionNamed
-from agent_cli.kernel.messages import new_uuid, parse_media
+from agent_cli.kernel.messages import parse_media
 from agent_cli.kernel.results import empty_end
 from agent_cli.kernel.run_environment import OutputError
-from agent_cli.kernel.runtime.attachments import attach_mentioned
 from agent_cli.kernel.runtime.session_commands import run_session_command
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.knowledge.loader import Embedded
@@ -42,6 +41,7 @@ from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_con
 from agent_cli.shells.host.initialize import Initialized, read_initialize
 from agent_tools.base import ToolError
 from agent_tools.record import Value
+from agent_tools.text import new_uuid
 
 
 class UserLine(Value):
@@ -341,7 +341,7 @@ class HostSession(OpenSession):
             self.usage += result.end.usage
         try:
             if not verbatim:
-                media = (*attach_mentioned(text, agent.tool_context, agent.model.name), *media)
+                media = (*agent.attachments.mentioned(text), *media)
             return agent.send(text, show, media, line.message.uuid, verbatim=verbatim)
         except ToolError as error:
             return without_model(str(error))

@@ -15,8 +15,8 @@ from typing import Any
 from agent_cli import Config, Layers, RunEnvironment, UsageError, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings
-from agent_cli.kernel.runtime.models import choose_model, key_store
-from agent_cli.kernel.runtime.saved_settings import save_setting
+from agent_cli.kernel.runtime.models import ReachableModels
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.models.credentials import KeyStoreError, Secret, key_variable
 from agent_cli.models.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find_provider, normalize_url
 from agent_cli.shells.terminal.line_input import read_hidden, write_terminal
@@ -76,7 +76,7 @@ class ModelLogin:
         self._asks, self._outside, self._browser = asks, outside, browser
         self._run_env, self._home = run_env, run_env.home
         self.env, self._settings = own_settings(run_env, config)
-        self._keys = key_store(run_env, self._settings)
+        self._keys = ReachableModels(run_env, self._settings).keys
 
     def connect(self, title: str, provider: str = "", more: Sequence[tuple[str, str]] = ()) -> str | int | None:
         """Ask until a model is connected; return its name, the index of the picked one of `more`, or None.
@@ -186,7 +186,7 @@ class ModelLogin:
         if self._home is None:
             return
         try:
-            save_setting(self._home / ".agentrc", "model", name, layers)
+            SettingsFile(self._home / ".agentrc").set("model", name, layers)
         except (SettingsError, OSError):
             self._asks.say(f"  ~/.agentrc could not be changed; agent --model {name} uses it.")
         else:
@@ -195,7 +195,7 @@ class ModelLogin:
     def has_model(self) -> bool:
         """Return True if the user's own settings and keys are enough for a session."""
         try:
-            model = choose_model(self._settings.model, self._settings, self._run_env.replace(env=self.env))
+            model = ReachableModels(self._run_env.replace(env=self.env), self._settings).choose(self._settings.model)
         except UsageError:
             return False
         return bool(self._settings.model) or model.key_source != "none found"
@@ -256,7 +256,7 @@ def own_settings(run_env: RunEnvironment, config: Config) -> tuple[Mapping[str, 
 def log_out(run_env: RunEnvironment, config: Config, name: str) -> str:
     """Remove a stored key; return what was done. Raises UsageError."""
     env, settings = own_settings(run_env, config)
-    keys = key_store(run_env, settings)
+    keys = ReachableModels(run_env, settings).keys
     names = keys.names()
     if not name and len(names) > 1:
         raise UsageError(f"You are logged in to {', '.join(names)}: name one of them.")

@@ -39,7 +39,6 @@ from agent_cli import (
 )
 from agent_cli.config.schema import Settings
 from agent_cli.kernel.run_environment import has_color, is_dumb
-from agent_cli.kernel.runtime.attachments import attach_images
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.kernel.runtime.user_decision import DecisionWord
@@ -411,12 +410,11 @@ class Repl(Dialogs):
         conversation = self.agent
         context = self.agent.tool_context
         pictures = self.pictures.images_in(text, context.workspace.cwd, context.workspace.start)
-        named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
         for path in typed_images(text, context.workspace.cwd, context.workspace.start):
             self.say(f"  attached {one_line(path.name)}")
-        media = attach_images(named, context.workspace, self.agent.model.name, context.input_modalities, "")
+        media = self.agent.attachments.images(map(str, pictures))
         editor = self._attach_selection()
         self.agreed = {}
         try:
@@ -611,8 +609,8 @@ class Repl(Dialogs):
         self.agent.use_model(name, source, lambda question: self.confirm(question, grave=False))
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        layers, workspace = self.layers, self.agent.tool_context.workspace
-        return ask_question(asked, self.put, workspace, layers.settings().plan_ttl, may_bypass=layers.may_bypass)
+        workspace = self.agent.tool_context.workspace
+        return ask_question(asked, self.put, workspace, self.layers.settings().plan_ttl, self.agent.check_mode)
 
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""

@@ -22,17 +22,17 @@ from agent_cli import (
     RunEnvironment,
     Session,
     UsageError,
+    UserMessage,
     UserTrust,
     Warned,
     __version__,
     read_settings,
 )
 from agent_cli.config.parsing import SettingsError
-from agent_cli.kernel.messages import is_user_message
 from agent_cli.kernel.runtime import addresses
 from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
-from agent_cli.kernel.runtime.models import NoAccessError, choose_model, key_store
-from agent_cli.kernel.runtime.saved_settings import as_table, save_setting
+from agent_cli.kernel.runtime.models import NoAccessError, ReachableModels
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.session.history import Exchange
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import schedules_folder, state_folder
@@ -248,7 +248,7 @@ def choose_first_model(dialogs: Dialogs, config: Config, layers: Layers, run_env
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if config.model or layers.settings().model or not os.isatty(0):
         return
-    found = server_info.discover(run_env.env, logins=key_store(run_env, layers.settings()))
+    found = server_info.discover(run_env.env, logins=ReachableModels(run_env, layers.settings()).keys)
     if len(found) < 2:
         return
     chosen = dialogs.put(pick_dialog("Which model? (/model changes it at any time)", found, "decide later"))
@@ -277,7 +277,7 @@ def connect_model(
         settings = layers.settings()
         try:
             if problem is None:
-                choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+                ReachableModels(run_env.replace(env={**run_env.env, **layers.env}), settings).choose(settings.model)
                 return layers, chosen
         except NoAccessError as error:
             problem = error
@@ -320,7 +320,7 @@ def _use_model(name: str, setup: ModelLogin, layers: Layers, run_env: RunEnviron
     settings = layers.settings()
     try:
         if settings.model:
-            choose_model(settings.model, settings, run_env.replace(env={**run_env.env, **layers.env}))
+            ReachableModels(run_env.replace(env={**run_env.env, **layers.env}), settings).choose(settings.model)
             return ""
     except NoAccessError:
         pass
@@ -348,9 +348,9 @@ def _save(dialogs: Dialogs, run_env: RunEnvironment, layers: Layers, key: str, v
     try:
         if run_env.home is None:
             raise SettingsError("there is no home folder")
-        save_setting(run_env.home / ".agentrc", key, value, layers)
+        SettingsFile(run_env.home / ".agentrc").set(key, value, layers)
     except (SettingsError, OSError):
-        layers.add(as_table(key, value), CHOSEN, run_env.root)
+        layers.set(key, value, CHOSEN, run_env.root)
         dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")
@@ -454,7 +454,7 @@ def greet_resumed(ctx: ResumeContext) -> None:
         return
     ctx.say(f"  {_restored_words(restored)}")
     exchanges = ctx.agent.exchanges(_MAX_TURNS)
-    turns = sum(is_user_message(message) for message in restored.history)
+    turns = sum(isinstance(m, UserMessage) and m.from_user for m in restored.history)
     ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))
     if exchanges and restored.last is None and restored.waiting is None:
         ctx.show_event(Warned(BROKE_OFF_WARNING))

@@ -11,12 +11,13 @@ from agent_cli.kernel.engine.conversation import Conversation, Listener, consume
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.events import MessageAdded, Pinned, Uncompacted
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message, new_uuid
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.kernel.window import count_message_tokens, count_text_tokens, count_tokens, count_tool_tokens
 from agent_cli.models.base import ModelError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.text import new_uuid
 
 with lazy_imports():
     from agent_cli.kernel.engine.compaction import compact
@@ -55,6 +56,13 @@ class ContextWindow:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
+
+    @staticmethod
+    def label(message: Message) -> str:
+        """Return who wrote a message, as one word."""
+        if isinstance(message, AssistantMessage):
+            return "answer"
+        return "you" if isinstance(message, UserMessage) else message.name
 
     def used(self) -> tuple[int, int | None]:
         """Return the tokens of the next request and the size of the window, None if unknown."""
@@ -177,10 +185,3 @@ class ContextWindow:
         again = UserMessage(text, media)
         conversation.history.append(again)
         conversation.record(MessageAdded(again))
-
-
-def role_label(message: Message) -> str:
-    """Return who wrote a message, as one word."""
-    if isinstance(message, AssistantMessage):
-        return "answer"
-    return "you" if isinstance(message, UserMessage) else message.name

@@ -7,33 +7,27 @@ a proposed message.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 from rich.text import Text
 
-from agent_cli import UsageError
+from agent_cli import UsageError, UserMessage
 from agent_cli.git.commit import (
     CommitArguments,
     CommitChoice,
     CommitDraft,
     SessionChanges,
-    commit_message,
 )
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.kernel.messages import is_user_message, undo_message, user_text
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.environment import git_would_start
 from agent_cli.models.base import ModelError
 from agent_cli.shells.terminal.commands.context import logged_view
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem
 from agent_cli.shells.terminal.render.code import diff_lines
 from agent_cli.shells.terminal.slash import SlashContext, slash
-from agent_cli.undo.git_store import StoreError
-from agent_cli.undo.undo import UndoManager
-from agent_cli.undo.undo_plan import Item, Plan, describe_plan
+from agent_cli.undo.undo_plan import Item, Plan
 from agent_tools.cancel import CancelToken
 from agent_tools.edit.diff import ParsedHunk, parse_hunks
 from agent_tools.lazy import lazy_imports
@@ -48,16 +42,6 @@ with lazy_imports():
 _MAX_LISTED, _MAX_TITLE_CHARS = 30, 1_000
 
 
-@contextmanager
-def _undo_work(ctx: SlashContext) -> Iterator[UndoManager]:
-    """Yield the session's undo manager. Raises UsageError."""
-    agent = ctx.agent
-    try:
-        yield undo_manager(agent.run_env, agent.settings, agent.session_id)
-    except StoreError as error:
-        raise UsageError(f"The snapshots cannot be used: {error}.") from None
-
-
 def _check_agents(ctx: SlashContext) -> None:
     """Raise UsageError while a sub-agent in the background may change the files."""
     if names := ctx.agent.agents_at_work:
@@ -68,56 +52,56 @@ def _check_agents(ctx: SlashContext) -> None:
 @slash("undo", "undo the changes of the last turn")
 def _undo(ctx: SlashContext, words: str) -> None:
     _check_agents(ctx)
-    with _undo_work(ctx) as work:
-        latest = work.latest()
-        if latest is None:
-            ctx.say(f"There is nothing to undo.{ctx.agent.header.unrecorded}")
-            return
-        text = work.story().turns[latest].text
-        ctx.say(f"The turn: {shorten(user_text(text), 80)}")
-        _undo_turns(ctx, work, [latest])
+    work = ctx.agent.undo
+    latest = work.latest()
+    if latest is None:
+        ctx.say(f"There is nothing to undo.{ctx.agent.header.unrecorded}")
+        return
+    text = work.story().turns[latest].text
+    ctx.say(f"The turn: {shorten(text, 80)}")
+    _undo_turns(ctx, [latest])
 
 
 def roll_back(ctx: SlashContext) -> None:
     """Offer to undo the changes of the turn that just ended. Raises UsageError, CancelledError."""
-    with _undo_work(ctx) as work:
-        latest = work.latest()
-        if latest is not None and not _undo_turns(ctx, work, [latest], offered=True):
-            ctx.say("  /undo undoes it later.")
+    work = ctx.agent.undo
+    latest = work.latest()
+    if latest is not None and not _undo_turns(ctx, [latest], offered=True):
+        ctx.say("  /undo undoes it later.")
 
 
 @slash("redo", "redo what /undo reverted")
 def _redo(ctx: SlashContext, words: str) -> None:
     _check_agents(ctx)
-    with _undo_work(ctx) as work:
-        found = work.redo_plan()
-        if found is None:
-            ctx.say("There is nothing to redo.")
-            return
-        number, plan = found
-        chosen = _choose_files(ctx, plan, redo=True)
-        if chosen is not None:
-            _report(ctx, chosen, work.redo(number, chosen), "Re-applied")
+    work = ctx.agent.undo
+    found = work.redo_plan()
+    if found is None:
+        ctx.say("There is nothing to redo.")
+        return
+    number, plan = found
+    chosen = _choose_files(ctx, plan, redo=True)
+    if chosen is not None:
+        _report(ctx, chosen, work.redo(number, chosen), "Re-applied")
 
 
 @slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
 def _rewind(ctx: SlashContext, words: str) -> None:
     _check_agents(ctx)
     conversation = ctx.agent
-    messages = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
+    messages = [(n, m) for n, m in enumerate(conversation.history) if isinstance(m, UserMessage) and m.from_user]
     if not messages:
         ctx.say("There is no message to go back to yet.")
         return
     has_checkpoints = True
     try:
-        with _undo_work(ctx) as work:
-            changes = work.summed_since([n for n, _ in messages])
+        work = ctx.agent.undo
+        changes = work.summed_since([n for n, _ in messages])
     except UsageError as error:
         ctx.say(f"Only the conversation can go back. {error}")
         has_checkpoints, changes = False, [""] * len(messages)
     options = [
         (
-            shorten(" ".join(user_text(message.text).split()), _MAX_TITLE_CHARS),
+            shorten(" ".join(message.words.split()), _MAX_TITLE_CHARS),
             f"since then: {changed}" if changed else "",
         )
         for (_, message), changed in zip(reversed(messages), reversed(changes), strict=True)
@@ -133,9 +117,9 @@ def _rewind(ctx: SlashContext, words: str) -> None:
         return
     conversation.rewind(at)
     ctx.measure_context()
-    ctx.say(f"The conversation continues from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
+    ctx.say(f"The conversation continues from before: {shorten(' '.join(message.words.split()), 80)}")
     # Offer the message for editing.
-    ctx.propose_message(user_text(message.text))
+    ctx.propose_message(message.words)
 
 
 def _rewind_files(ctx: SlashContext, at: int) -> bool:
@@ -147,10 +131,10 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
     way = ctx.decide("What should go back?", ways, grave=True)
     if way is None:
         return False
-    with _undo_work(ctx) as work:
-        turns = work.from_message(at)
-        if way != "2" and turns and not _undo_turns(ctx, work, turns, quiet=way == "1"):
-            return False
+    work = ctx.agent.undo
+    turns = work.from_message(at)
+    if way != "2" and turns and not _undo_turns(ctx, turns, quiet=way == "1"):
+        return False
     return way != "3"
 
 
@@ -158,26 +142,26 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
     "diff", "show what the session changed", "[N | since N | last]", aside=True, values=lambda ctx: ("last", "since ")
 )
 def _diff(ctx: SlashContext, words: str) -> None:
-    with _undo_work(ctx) as work:
-        turns = [s.turn.turn for s in work.steps() if not s.undone]
-        if words == "last":
-            turns = turns[-1:]
-        elif words.startswith("since ") and (first := parse_number(words[6:].strip())):
-            turns = [n for n in turns if n >= first]
-        elif words:
-            if parse_number(words) not in turns:
-                ctx.say(f"Unknown turn. These changed files: {', '.join(map(str, turns)) or 'none'}.")
-                return
-            turns = [parse_number(words)]
-        diffs = work.diffs(turns)
-        if not diffs:
-            ctx.say("Nothing was changed.")
+    work = ctx.agent.undo
+    turns = [s.turn.turn for s in work.steps() if not s.undone]
+    if words == "last":
+        turns = turns[-1:]
+    elif words.startswith("since ") and (first := parse_number(words[6:].strip())):
+        turns = [n for n in turns if n >= first]
+    elif words:
+        if parse_number(words) not in turns:
+            ctx.say(f"Unknown turn. These changed files: {', '.join(map(str, turns)) or 'none'}.")
             return
-        near = tuple(d.replace(path=short_path(d.path, ctx.run_env.root)) for d in diffs)
-        if ctx.has_menus:
-            _walk(ctx, near)
-        else:
-            ctx.show_display(Diffs(near))
+        turns = [parse_number(words)]
+    diffs = work.diffs(turns)
+    if not diffs:
+        ctx.say("Nothing was changed.")
+        return
+    near = tuple(d.replace(path=short_path(d.path, ctx.run_env.root)) for d in diffs)
+    if ctx.has_menus:
+        _walk(ctx, near)
+    else:
+        ctx.show_display(Diffs(near))
 
 
 def _walk(ctx: SlashContext, diffs: Sequence[Diff]) -> None:
@@ -203,14 +187,13 @@ def _draw_hunk(diff: Diff, hunk: ParsedHunk, width: int) -> list[Text]:
     return list(diff_lines(diff.replace(patch=patch), whole=True, width=width, heading=False))
 
 
-def _undo_turns(
-    ctx: SlashContext, work: UndoManager, turns: Sequence[int], *, quiet: bool = False, offered: bool = False
-) -> bool:
+def _undo_turns(ctx: SlashContext, turns: Sequence[int], *, quiet: bool = False, offered: bool = False) -> bool:
     """Undo turns, as far as the user agrees; return False if they decline.
 
     quiet: do not notify the model.
     offered: the user did not request it, so ask a plain yes-or-no question.
     """
+    work = ctx.agent.undo
     plan = work.plan(turns)
     if plan.empty and not plan.notes:
         ctx.say("Nothing to undo.")
@@ -224,7 +207,7 @@ def _undo_turns(
     if names:
         ctx.proposal = ""  # it was about what is gone
     if names and not quiet:
-        ctx.agent.inbox.append(undo_message(names[:_MAX_LISTED]))
+        ctx.agent.inbox.append(UserMessage.about_undo(names[:_MAX_LISTED]))
     return True
 
 
@@ -232,15 +215,15 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False, redo:
     """Return the files to restore: list them, and ask about each that changed since."""
     root = str(ctx.run_env.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
-    for line in describe_plan([*ready, *ask], root)[:_MAX_LISTED]:
-        ctx.say(f"  {line}")
+    for item in [*ready, *ask][:_MAX_LISTED]:
+        ctx.say(f"  {item.described(root)}")
     if len(ready) + len(ask) > _MAX_LISTED:
         ctx.say(f"  and {len(ready) + len(ask) - _MAX_LISTED} more")
-    for line in describe_plan(lost, root)[:_MAX_LISTED]:
-        ctx.say(f"  cannot {line}")
-    kept = describe_plan(plan.of("kept"), root)
-    for line in kept[:_MAX_LISTED]:
-        ctx.say(f"  {line}")
+    for item in lost[:_MAX_LISTED]:
+        ctx.say(f"  cannot {item.described(root)}")
+    kept = plan.of("kept")
+    for item in kept[:_MAX_LISTED]:
+        ctx.say(f"  {item.described(root)}")
     if len(kept) > _MAX_LISTED:
         ctx.say(f"  and {len(kept) - _MAX_LISTED} more to keep")
     for note in plan.notes:
@@ -260,9 +243,9 @@ def _choose_files(ctx: SlashContext, plan: Plan, *, offered: bool = False, redo:
         if answer is None:
             return None
         if answer == "s":
-            ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?", grave=True)]
+            ready = [i for i in ready if ctx.confirm(f"{i.described(root)}?", grave=True)]
     anyway = "redo it anyway?" if redo else "undo it anyway?"
-    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: {anyway}", grave=True)]
+    return ready + [i for i in ask if ctx.confirm(f"{i.described(root)}: {anyway}", grave=True)]
 
 
 def _report(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
@@ -294,7 +277,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     repo.check()
     changes = repo.changes()
     asked = CommitArguments.parse(words, changes, repo.top, ctx.run_env.cwd)
-    choice = _session_changes(ctx, asked).choose(changes, asked, repo)
+    choice = _session_changes(ctx, asked).choose(changes, repo, asked)
     take = _ask_about_doubtful(ctx, choice)
     if not take:
         _explain_nothing(ctx, asked, changes, choice)
@@ -313,7 +296,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
     ctx.say(f"Committed {name}: {one_line(subject)}")
     files = shorten(", ".join(c.path for c in take), 1_000)
-    ctx.agent.inbox.append(f"<commit>\nThe user {commit_message(files, name, subject)}\n</commit>")
+    ctx.agent.inbox.append(f"<commit>\nThe user {SessionChanges.commit_words(files, name, subject)}\n</commit>")
     if asked.note:
         _write_note(ctx, name)
 
@@ -341,8 +324,8 @@ def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChange
         why = "the changes of this session are not recorded"
     else:
         try:
-            return SessionChanges.of(undo_manager(agent.run_env, agent.settings, agent.session_id))
-        except (StoreError, UsageError) as error:
+            return SessionChanges.of(agent.undo)
+        except UsageError as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
         return SessionChanges()

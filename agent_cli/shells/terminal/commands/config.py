@@ -19,7 +19,7 @@ from rich.text import Text
 from agent_cli import Layers, UsageError, read_settings
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
-from agent_cli.kernel.runtime.saved_settings import as_table, remove_setting, save_setting
+from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
 from agent_cli.shells.terminal.key_map import KeyMap
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
@@ -45,7 +45,7 @@ def _reload(ctx: SlashContext) -> tuple[Layers, str]:
     if mistakes:
         return ctx.layers, mistakes[0]
     for key in (key for key, source in ctx.layers.origins.items() if source in _SESSION_SOURCES):
-        layers.add(as_table(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.run_env.root)
+        layers.set(key, _value_of(ctx.layers.settings(), key), ctx.layers.origins[key], ctx.run_env.root)
     return layers, ""
 
 
@@ -165,7 +165,7 @@ def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) ->
             return ()
         new = _parse_value(text.strip(), hint)
         try:
-            Layers().add(as_table(key, new), key, Path("/"))
+            Layers().set(key, new, key, Path("/"))
             _check(key, new, ctx.run_env.home)
         except SettingsError as error:
             raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
@@ -192,7 +192,7 @@ def _remove(ctx: SlashContext, key: str) -> None:
     """Remove a setting from the user's own file."""
     assert ctx.run_env.home is not None
     try:
-        remove_setting(ctx.run_env.home / _SETTINGS_FILE, key)
+        SettingsFile(ctx.run_env.home / _SETTINGS_FILE).remove(key)
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {error}.")
         return
@@ -239,7 +239,7 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
         return
     _check(key, value, home)
     try:
-        save_setting(home / _SETTINGS_FILE, key, value, ctx.layers)
+        SettingsFile(home / _SETTINGS_FILE).set(key, value, ctx.layers)
     except (SettingsError, OSError) as error:
         ctx.say(f"Not changed: {str(error).removeprefix(f'{key}: ')}.")
         return

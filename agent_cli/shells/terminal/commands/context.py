@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
-from agent_cli import Usage
-from agent_cli.kernel.engine.compaction.controls import ContextUsage, role_label
+from agent_cli import Usage, UserMessage
+from agent_cli.kernel.engine.compaction.controls import ContextUsage
 from agent_cli.kernel.engine.helper_model import ask_side_question
-from agent_cli.kernel.messages import user_text
 from agent_cli.models.base import ModelError
 from agent_cli.shells.terminal.dialogs.view import View, bar, is_printed, prose_lines
 from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
@@ -116,7 +115,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
     found = [m for m in conversation.context.pinnable() if words.lower() in m.text.lower()]
     if words:
         # Prefer messages to tool results.
-        found = [m for m in found if role_label(m) in ("you", "answer")] or found
+        found = [m for m in found if conversation.context.label(m) in ("you", "answer")] or found
     if not found:
         ctx.say("No message has these words." if words else "There is no message to pin yet.")
         return
@@ -125,8 +124,8 @@ def _pin(ctx: SlashContext, words: str) -> None:
         found = sorted(found, key=lambda m: m.text not in pins)[:_MAX_CHOICES]
         options = [
             (
-                f"{'pinned, ' if m.text in pins else ''}{role_label(m)}",
-                " ".join(user_text(m.text[:_PREVIEW_CHARS]).split()),
+                f"{'pinned, ' if m.text in pins else ''}{conversation.context.label(m)}",
+                " ".join(UserMessage(m.text[:_PREVIEW_CHARS]).words.split()),
             )
             for m in found
         ]
@@ -162,7 +161,7 @@ def cost_lines(found: SessionView, width: int, *, every: bool) -> list[Text]:
     if len(turns) < 2:
         return lines
     first = 0 if every else max(0, len(turns) - MAX_TURNS)
-    rows = [(f"turn {n}", turn.usage, user_text(turn.query)) for n, turn in enumerate(turns[first:], first + 1)]
+    rows = [(f"turn {n}", turn.usage, turn.words) for n, turn in enumerate(turns[first:], first + 1)]
     if first:
         before = sum((turn.usage for turn in turns[:first]), Usage())
         rows.insert(0, (f"turns 1 to {first}", before, "(/cost all shows each)"))

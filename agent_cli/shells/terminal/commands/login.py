@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from agent_cli import Failure, TurnResult
 from agent_cli.kernel.results import Spent
-from agent_cli.kernel.runtime.models import key_store
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.models.registry import PROVIDERS, Provider, find_provider
 from agent_cli.shells.terminal.login import ModelLogin, log_out, provider_with_key
 from agent_cli.shells.terminal.slash import SlashContext, slash
@@ -17,7 +17,7 @@ def _providers(ctx: SlashContext) -> Iterable[str]:
 
 
 def _stored(ctx: SlashContext) -> Iterable[str]:
-    return key_store(ctx.run_env, ctx.agent.settings).names()
+    return ReachableModels(ctx.run_env, ctx.agent.settings).keys.names()
 
 
 @slash("login", "log in to a model provider", "[PROVIDER]", values=_providers)

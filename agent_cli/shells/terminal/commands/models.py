@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import cast, get_args
 
 from agent_cli.kernel.modes import Effort
-from agent_cli.kernel.runtime.models import key_store
+from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.catalog import ModelInfo, known_models, lookup, price_per_million
 from agent_cli.models.offers import newest_models, providers_with_keys
@@ -72,7 +72,7 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     ask: query a server on this machine, which may take a second.
     """
     model, env = ctx.agent.model, ctx.run_env.env
-    stored = key_store(ctx.run_env, ctx.agent.settings).names()
+    stored = ReachableModels(ctx.run_env, ctx.agent.settings).keys.names()
     others = [name for name in providers_with_keys(env, stored) if name != model.provider]
     found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""

@@ -13,7 +13,7 @@ from agent_tools.results import Diff, Diffs, ToolError
 from agent_tools.text import counted, one_line
 
 with lazy_imports():
-    from agent_cli.stage import run as stages  # few sessions are staged
+    from agent_cli.kernel.runtime import staged_project  # few sessions are staged
 
 
 @slash(
@@ -26,7 +26,7 @@ def _stage(ctx: SlashContext, words: str) -> None:
     if stage is None:
         if words:
             raise UsageError("There is no stage: /stage begins one.")
-        if why := stages.why_not_staged(ctx.run_env):
+        if why := staged_project.StagedProject.why_not(ctx.run_env):
             raise UsageError(f"The project cannot be staged: {why}.")
         ctx.change_stage()
     try:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from agent_cli import Answer, ApprovalQuestion, ApprovalRequested, Defer, QuestionAsked, UsageError, UserDecision
-from agent_cli.kernel.runtime.edit_call import EditableCall, Hunk, editable_call
-from agent_cli.kernel.runtime.user_decision import DecisionWord, LineComment
+from agent_cli.kernel.runtime.user_decision import DecisionWord
 from agent_cli.shells.terminal.dialogs.model import (
     Block,
     Choice,
@@ -92,8 +91,8 @@ def ask_approval(
     """
 
     def ask(refused: str) -> UserDecision | Defer:
-        change = editable_call(request, workspace, traits_of)
-        dialog = approval_dialog(request, change, len(alike))
+        question = ApprovalQuestion.of(request, workspace, traits_of)
+        dialog = approval_dialog(question, len(alike))
         dialog = dialog.replace(
             about=" · ".join(filter(None, (one_line(about), dialog.about))),
             warnings=(*filter(None, (refused,)), *dialog.warnings),
@@ -107,7 +106,7 @@ def ask_approval(
                 return verdict
             agree(verdict)
             return decided(request, verdict)
-        return _ask_hunks(request, change, put) if isinstance(decision, ReviewHunks) else decision
+        return _ask_hunks(question, put) if isinstance(decision, ReviewHunks) else decision
 
     return ask_until_valid(ask, lambda decision: decision.answer_to(request, workspace, traits_of=traits_of))
 
@@ -148,20 +147,20 @@ def together_dialog(requests: Sequence[ApprovalRequested]) -> Dialog:
     )
 
 
-def _ask_hunks(request: ApprovalRequested, change: EditableCall, put: Put) -> UserDecision | Defer:
+def _ask_hunks(question: ApprovalQuestion, put: Put) -> UserDecision | Defer:
     """Ask about each hunk of a change and return the decision about the call."""
+    request, hunks = question.request, question.change.hunks
     kept: list[int] = []
     comments: list[str] = []
     rest: RemainingHunks | None = None
-    grave = ApprovalQuestion(request).grave
-    for number, hunk in enumerate(change.hunks, 1):
-        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks), grave=grave))
+    for number, hunk in enumerate(hunks, 1):
+        answer = rest.take if rest else put(hunk_dialog(hunk.diff, number, len(hunks), grave=question.grave))
         if isinstance(answer, Defer):
             return answer
         if isinstance(answer, RemainingHunks):
             rest, answer = answer, answer.take
         if isinstance(answer, SkippedHunk):
-            comments.append(str(LineComment(hunk.path, answer.why, hunk.first + 1)))
+            comments.append(str(question.hunk_comment(number - 1, answer.why)))
         elif answer:
             kept.append(number - 1)
     said = "\n".join(comments)
@@ -178,19 +177,19 @@ def words_for(label: str, decision: UserDecision) -> TextInput:
     return TextInput(label, lambda words: decision.replace(text=words.strip()) if words.strip() else None)
 
 
-def approval_dialog(request: ApprovalRequested, change: EditableCall, alike: int = 0) -> Dialog:
+def approval_dialog(question: ApprovalQuestion, alike: int = 0) -> Dialog:
     """Build the approval dialog of a call. It shows the whole call, as nothing unseen may be approved.
 
     alike: number of calls behind it that can be answered with it.
     """
-    question = ApprovalQuestion(request)
+    request = question.request
     lookalikes = describe_lookalikes(request.summary, *(e.target for e in request.effects))
     return Dialog(
         Verbatim(question.title, "ask"),
         tuple(_effect_blocks(question)),
         tuple(map(Fact, question.facts())),
         "Allow?",
-        tuple(_choices(question, change, alike)),
+        tuple(_choices(question, alike)),
         TextInput("no, because> ", lambda words: _parse_rejection(request, words), hint="or say why not"),
         about=question.about,
         warnings=(*([lookalikes] if lookalikes else []), *request.warnings),
@@ -202,8 +201,8 @@ def approval_dialog(request: ApprovalRequested, change: EditableCall, alike: int
     )
 
 
-def _choices(question: ApprovalQuestion, change: EditableCall, alike: int) -> Iterator[Choice]:
-    request = question.request
+def _choices(question: ApprovalQuestion, alike: int) -> Iterator[Choice]:
+    request, change = question.request, question.change
     approve, reject = decided(request, "approve"), decided(request, "reject")
     yes, no_label = question.answers(("Yes", "No"))
     yield Choice("y", yes, GiveAnswer(approve), YES, "yes", why="this once", comment=words_for("yes, and> ", approve))
@@ -263,7 +262,7 @@ def _effect_blocks(question: ApprovalQuestion) -> Iterator[Block]:
         yield DiffBlock(request.preview, titled=single)
 
 
-def hunk_dialog(hunk: Hunk, number: int, of: int, *, grave: bool = False) -> Dialog:
+def hunk_dialog(hunk: Diff, number: int, of: int, *, grave: bool = False) -> Dialog:
     """Build the question about one hunk of a change. grave: the change is.
 
     The answer is True, False, a `SkippedHunk` or `RemainingHunks`.
@@ -285,7 +284,7 @@ def hunk_dialog(hunk: Hunk, number: int, of: int, *, grave: bool = False) -> Dia
     )
     return Dialog(
         Verbatim(f"Hunk {number} of {of} · {escape_lookalikes(hunk.path)}", "ask"),
-        (DiffBlock(hunk.diff, titled=True),),
+        (DiffBlock(hunk, titled=True),),
         question="Apply this hunk?",
         asks=f"Apply hunk {number} of {of} to {escape_lookalikes(hunk.path)}?",
         choices=(

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli import Defer
-from agent_cli.kernel.decisions import is_approval
+from agent_cli import Defer, QuestionReply
 from agent_cli.kernel.redact import Redactor
 from agent_cli.shells.terminal.dialogs.model import (
     EXPLAIN,
@@ -291,7 +290,7 @@ class LineDialogs(Dialogs):
         """
         if self._keep is None or len(words) < 2 or not any(map(str.isalpha, words)):
             return False
-        if is_approval(words):
+        if QuestionReply.is_assent(words):
             self.say(problem)
         else:
             # Further lines of a paste that comes slowly are no answers either.

@@ -6,16 +6,12 @@ Questions of the model, plans, reviews of finished work, and questions of slash 
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_cli import MODES, Defer, QuestionAsked, QuestionReply, UsageError, UserDecision
-from agent_cli.kernel.decisions import is_approval
-from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.user_decision import chosen_option
-from agent_cli.kernel.session.pending_plans import lifetime
 from agent_cli.shells.terminal.dialogs.approval import NO, YES, ask_until_valid, decided, words_for
 from agent_cli.shells.terminal.dialogs.model import (
     Block,
@@ -37,7 +33,7 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import parse_plan, plan_for_editor, plan_text
 from agent_tools.record import Value, from_json
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import counted, one_line
+from agent_tools.text import counted, in_minutes, one_line
 
 NO_ANSWER = "(no answer)"
 # Number of files of a review that are listed.
@@ -50,12 +46,19 @@ class RewrittenPlan(Value):
     plan: dict[str, Any]
 
 
+CheckMode = Callable[[str], None]
+
+
+def allow_any(mode: str) -> None:
+    """Refuse no mode: whatever carries the answer out checks it."""
+
+
 def ask_question(
-    asked: QuestionAsked, put: Put, workspace: Workspace, plan_ttl: int = 0, *, may_bypass: bool = False
+    asked: QuestionAsked, put: Put, workspace: Workspace, plan_ttl: int = 0, check_mode: CheckMode = allow_any
 ) -> QuestionReply | Defer:
     """Ask a question of the model, a plan or a review.
 
-    plan_ttl: minutes until a plan expires; 0 for never. may_bypass: as for `plan_dialog`.
+    plan_ttl: minutes until a plan expires; 0 for never. check_mode: as for `plan_dialog`.
     """
 
     def ask(refused: str) -> UserDecision | Defer:
@@ -67,9 +70,9 @@ def ask_question(
         if asked.kind == "review":
             answer = put_again(review_dialog(asked))
         else:
-            answer = put_again(plan_dialog(asked, ttl=plan_ttl, may_bypass=may_bypass))
+            answer = put_again(plan_dialog(asked, ttl=plan_ttl, check_mode=check_mode))
         while isinstance(answer, RewrittenPlan):
-            answer = put(plan_dialog(asked, answer.plan, plan_ttl, may_bypass=may_bypass))
+            answer = put(plan_dialog(asked, answer.plan, plan_ttl, check_mode))
         assert isinstance(answer, UserDecision | Defer)
         return answer
 
@@ -124,20 +127,20 @@ def _option(question: dict[str, Any], words: str) -> str:
 
 
 def plan_dialog(
-    asked: QuestionAsked, edited: dict[str, Any] | None = None, ttl: int = 0, *, may_bypass: bool = False
+    asked: QuestionAsked, edited: dict[str, Any] | None = None, ttl: int = 0, check_mode: CheckMode = allow_any
 ) -> Dialog:
     """Return the dialog for a plan, original or edited.
 
     The answer is a decision, or `RewrittenPlan` with an edited plan.
 
     ttl: minutes until it expires; 0 for never.
-    may_bypass: the answer may choose the mode bypassPermissions.
+    check_mode: raises UsageError for a mode that an answer may not choose.
     """
 
     def verdict(words: str) -> UserDecision:
         decision = read_plan_verdict(asked, words)
         try:
-            check_mode(decision.mode, os.environ, may_bypass=may_bypass)
+            check_mode(decision.mode)
         except UsageError as mistake:
             raise ValueError(str(mistake)) from None
         return decision.replace(plan=edited or {}) if decision.verdict == "approve" else decision
@@ -146,7 +149,7 @@ def plan_dialog(
         return RewrittenPlan(parse_plan(text)) if text.strip() else None
 
     plan = edited or asked.data
-    left_open = f"expires in {lifetime(ttl)} if left open" if ttl else ""
+    left_open = f"expires in {in_minutes(ttl)} if left open" if ttl else ""
     note = TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))
     edits = TextInput("yes, and> ", lambda words: verdict(f"y acceptEdits {words}".strip()))
     return Dialog(
@@ -182,7 +185,7 @@ def read_plan_verdict(asked: QuestionAsked, words: str) -> UserDecision:
 
 def _parse_verdict(asked: QuestionAsked, words: str) -> UserDecision:
     """Parse `y` with optional words, or another assent; `n` or nothing ends the work; any other text is a revision."""
-    if is_approval(words):
+    if QuestionReply.is_assent(words):
         return decided(asked, "approve")
     head, _, rest = words.strip().partition(" ")
     if head.lower() in YES:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from agent_cli import AssistantMessage, CallView, ViewChange
-from agent_cli.kernel.messages import is_user_message, user_text
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.session.view_entries import CallStatus
 from agent_cli.shells.terminal.dialogs.view import View, ViewItem, prose_lines
@@ -107,8 +106,8 @@ class Details:
         if change.kind in ("message", "answer", "answered") and self._thought:
             self._entries.append(Entry(None, self._thought.strip()))
             self._thought = ""
-        if change.kind == "message" and is_user_message(event.message):
-            self._entries.append(Entry(None, user_text(event.message.text), ">", "accent"))
+        if change.kind == "message" and event.message.from_user:
+            self._entries.append(Entry(None, event.message.words, ">", "accent"))
         elif change.kind == "answer" and event.message.text.strip():
             self._entries.append(Entry(None, event.message.text.strip(), " "))
         elif call is not None and self._is_new(change.kind, call):

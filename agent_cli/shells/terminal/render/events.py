@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli import (
+    ApprovalQuestion,
     ApprovalRequested,
     ApprovalResolved,
     CallView,
@@ -26,9 +27,7 @@ from agent_cli import (
     ViewChange,
 )
 from agent_cli.kernel.events import EDITED
-from agent_cli.kernel.messages import CONTINUE_CUT
 from agent_cli.kernel.result_words import short_result
-from agent_cli.kernel.runtime.edit_call import taken_parts
 from agent_cli.kernel.session.view_entries import PlanNow
 from agent_cli.shells.terminal.render.call_output import BANG_ROWS, FAILED_ROWS, RECORD_KEY, RESULT_ROWS
 from agent_cli.shells.terminal.render.code import PLAN_MARKS, display_lines
@@ -81,18 +80,6 @@ def limit_message(reason: str) -> str:
         return f'Stopped: the limit of {what} is reached. Say "continue" to continue.'
     text = f"Stopped: the limit of {what} is reached (setting: {setting})."
     return f'{text} Say "continue" to continue, or raise the limit.'
-
-
-def approval_words(event: ApprovalResolved, summary: str = "") -> str:
-    """Describe what a user has decided besides the approval of the call; "" for nothing.
-
-    summary: of the call, next to which its command is not repeated.
-    """
-    command = summary.partition(": ")[2]
-    what = "exactly this" if command and (event.rule or "").partition("(")[2] == f"{command})" else event.rule
-    words = [f"only {parts}"] if (parts := taken_parts(event.change)) else []
-    words += ["all edits this session" if event.mode else f"always: {what}" if event.rule else ""]
-    return " · ".join(filter(None, [*words, event.reason]))
 
 
 def failure_advice(failure: Failure) -> str:
@@ -157,7 +144,8 @@ class EventRenderer:
                 self._out.think(event.text)
             case "restarted":
                 self._out.discard("  (the answer broke off here; asking again)")
-            case "message" if (text := event.message.text) != CONTINUE_CUT:
+            case "message" if not event.message.continues_answer:
+                text = event.message.text
                 # What the model says to a message is another answer.
                 self._out.settle()
                 for line in text.split("\n") if text.startswith("[diagnostics: ") else ():
@@ -316,7 +304,11 @@ class EventRenderer:
         verdict = call.answer
         if self.questions_stay or not isinstance(verdict, ApprovalResolved):
             return brief
-        words = approval_words(verdict, _title(call)) if (verdict.decision, verdict.by) == ("approve", "person") else ""
+        words = (
+            ApprovalQuestion.besides(verdict, _title(call))
+            if (verdict.decision, verdict.by) == ("approve", "person")
+            else ""
+        )
         return " · ".join(filter(None, (brief, words)))
 
     def _rows_of(self, display: Display) -> Iterator[Text]:

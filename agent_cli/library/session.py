@@ -21,7 +21,6 @@ from agent_cli.kernel.events import Event, QuestionAsked
 from agent_cli.kernel.modes import Mode
 from agent_cli.kernel.results import Suspended, TurnResult
 from agent_cli.kernel.run_environment import RunEnvironment, UsageError
-from agent_cli.kernel.runtime.attachments import attach_mentioned
 from agent_cli.kernel.runtime.builder import BROKEN_OFF
 from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.runtime.session import Session
@@ -29,7 +28,7 @@ from agent_cli.kernel.runtime.user_decision import DecisionWord, UserDecision
 from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.state import ReplayState
 from agent_cli.knowledge.loader import Embedded
-from agent_cli.shells.library.callbacks import (
+from agent_cli.library.callbacks import (
     AnswerFunction,
     AnyTool,
     ApproveFunction,
@@ -215,9 +214,7 @@ class AgentSession:
                 "answer, then resume."
             )
         agent = self._agent
-        return self._begin(
-            lambda: agent.send_events(text, attach_mentioned(text, agent.tool_context, agent.model.name))
-        )
+        return self._begin(lambda: agent.send_events(text, agent.attachments.mentioned(text)))
 
     def pending(self) -> tuple[Pending, ...]:
         """The pending decisions: calls to approve or reject; questions, plans and reviews to answer."""

@@ -15,50 +15,50 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from agent_cli import (
+from agent_cli.config.config import Config
+from agent_cli.kernel.events import (
     ApprovalRequested,
     ApprovalResolved,
-    AssistantMessage,
-    Diagnostics,
+    Checkpoint,
     MessageAdded,
-    RunEnvironment,
-    SessionStore,
-    ToolCall,
     ToolFinished,
-    ToolMessage,
     ToolRequested,
     ToolStarted,
     TurnFinished,
     TurnStarted,
-    Usage,
-    UserMessage,
-    __version__,
-    find_environment,
 )
-from agent_cli.extras.gate.hosts import Host, HostCall
-from agent_cli.kernel.events import Checkpoint
-from agent_cli.kernel.messages import Message
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from agent_cli.kernel.results import Diagnostics, Usage
+from agent_cli.kernel.run_environment import RunEnvironment
+from agent_cli.kernel.runtime.checkpoints import checkpoint_keeper
+from agent_cli.kernel.runtime.environment import find_environment, read_settings
 from agent_cli.kernel.session.files import decode_record
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored, WaitingTurn
-from agent_cli.kernel.session.store import state_folder
+from agent_cli.kernel.session.store import SessionStore, state_folder
+from agent_cli.kernel.version import __version__
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.results import Display
 
 _LOCK_SECONDS = 10.0
 _MAX_LOG_BYTES = 64 << 20
-NOTE = "The user approved this call and says: "
-NO_MESSAGE = "(a message from before agent gate was installed)"
 
 
 class GateSession:
-    """One session of another program."""
+    """One session of another program.
 
-    def __init__(self, host: Host, call: HostCall, env: dict[str, str]) -> None:
-        self.host = host
-        digest = blake2b(f"{host.name}:{call.session}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    key: names the program and, in its own words, the session. label: the program in texts. cwd: of the call.
+    """
+
+    NOBODY = "Nobody answered in time, so the call is refused. See: agent pending"
+    NOTE = "The user approved this call and says: "
+    NO_MESSAGE = "(a message from before agent gate was installed)"
+
+    def __init__(self, key: str, label: str, cwd: str, env: dict[str, str]) -> None:
+        self.label = label
+        digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         self.session_id = "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:]))
-        here = find_environment(env, call.cwd)
+        here = find_environment(env, cwd)
         self.run_env = here
         state = state_folder(env)
         self._lock = state / "gate" / f"{self.session_id}.lock"
@@ -95,7 +95,12 @@ class GateSession:
         """Return what the user said when approving the latest call with this ID, or one that begins with it."""
         said = [m for m in self.history() if isinstance(m, ToolMessage)]
         text = next((m.text for m in reversed(said) if m.call_id.startswith(key)), "")
-        return text if text.startswith(NOTE) else ""
+        return text if text.startswith(self.NOTE) else ""
+
+    def close_copies(self, call: str = "") -> None:
+        """Save how files are after the calls that have ended; "" for all that ran in it. Raises UsageError."""
+        settings = read_settings(Config(), self.run_env).settings()
+        checkpoint_keeper(self.run_env, settings, self.session_id).after_earlier(call)
 
     @contextmanager
     def writing(self) -> Iterator[tuple[SessionLog, Restored | None]]:
@@ -112,8 +117,8 @@ class GateSession:
             else:
                 env = self.run_env
                 log.create(
-                    Header(self.session_id, str(env.cwd), str(env.root), self.host.label, "", (), __version__,
-                           host=self.host.label)
+                    Header(self.session_id, str(env.cwd), str(env.root), self.label, "", (), __version__,
+                           host=self.label)
                 )  # fmt: skip
             yield log, restored
             if log.warning:
@@ -137,8 +142,8 @@ class GateSession:
                 log.record(TurnFinished("Complete", done, Usage()))
 
     def _begin(self, log: SessionLog, text: str) -> None:
-        log.record(MessageAdded(UserMessage(text or NO_MESSAGE)))
-        log.record(TurnStarted(self.host.label, "default"))
+        log.record(MessageAdded(UserMessage(text or self.NO_MESSAGE)))
+        log.record(TurnStarted(self.label, "default"))
 
     def ask(self, call: ToolCall, request: ApprovalRequested, until: float) -> None:
         """Record a call that waits for the user. until: when the hook gives up, in seconds since the epoch."""
