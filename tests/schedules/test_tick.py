@@ -57,7 +57,7 @@ def test_no_run_starts_while_one_waits(tmp_path: Path) -> None:
     ]
     assert [(schedule.id, waits) for schedule, waits in waiting_sessions(machine.state)] == [(hourly.id, session)]
     with pytest.raises(UsageError, match="waits for you"):
-        machine.ticker.run_now(hourly)
+        machine.schedules.run_now(hourly)
     log.unlink()
     machine.does = lambda machine, log: machine.session(log)
     machine.session(log)  # decided, and done
@@ -138,7 +138,7 @@ def test_runs_by_hand_are_beside_the_times(tmp_path: Path) -> None:
     machine.now -= timedelta(minutes=1)
     daily = machine.add("day 9:00")
     machine.now = utc("2026-11-28 09:00")
-    machine.ticker.run_now(daily)
+    machine.schedules.run_now(daily)
     machine.at("2026-11-28 09:00")
     assert machine.claimed(daily) == ["11-28T09:00", "11-28T09:00"]
     assert [run.by_hand for run in machine.runs(daily)] == [True, False]
@@ -196,7 +196,7 @@ def test_none_comes_twice_and_none_is_lost(
     for step in steps:
         before = machine.now
         machine.now += timedelta(minutes=step)
-        machine.ticker.tick()
+        machine.schedules.tick()
         claimed = [run.at for run in machine.runs(schedule)]
         assert len(claimed) == len(set(claimed)) == len(machine.started)
         due = last_time(schedule.cron, zone, max(before, created), machine.now) if step > 0 else None

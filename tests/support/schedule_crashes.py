@@ -101,7 +101,7 @@ def tick_killed(machine: CrashMachine, at: int, kind: str) -> bool:
         code = 1
         try:
             crashes.ProcessKiller(Dice(at, kind), "torn" if kind == "torn" else "call", silent())
-            machine.ticker.tick()
+            machine.schedules.tick()
             code = 0
         finally:
             os._exit(code)
@@ -116,15 +116,15 @@ def story(folder: Path, what: str, at: int, kind: str) -> tuple[bool, str]:
     hit = False
     if what == "run":
         machine.kill_run = at, kind
-        machine.ticker.tick()
+        machine.schedules.tick()
     else:
         hit = tick_killed(machine, at, kind)
     for _ in range(4):
         machine.settle(schedule)
         machine.now += timedelta(minutes=1)
-        machine.ticker.tick()
+        machine.schedules.tick()
     machine.settle(schedule)
-    machine.ticker.tick()
+    machine.schedules.tick()
     runs = machine.runs(schedule)
     marks = machine.marks.read_text().split()
     if what == "run":

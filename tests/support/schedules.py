@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent_cli.extras.schedules.items import new_schedule
-from agent_cli.extras.schedules.tick import Ticker
+from agent_cli.extras.schedules.items import Schedules
 from agent_cli.kernel.events import MessageAdded, TurnFinished, TurnStarted, UsageAdded
 from agent_cli.kernel.messages import AssistantMessage, Text, UserMessage
 from agent_cli.kernel.results import Diagnostics, Usage
 from agent_cli.kernel.run_environment import RunEnvironment
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header
-from agent_cli.kernel.session.schedules import Schedule, ScheduledRun, ScheduleStore
+from agent_cli.kernel.session.schedules import Schedule, ScheduledRun
 
 
 def utc(text: str) -> datetime:
@@ -36,15 +35,16 @@ class Machine:
     def __init__(self, folder: Path, now: str = "2026-11-27 12:00") -> None:
         self.state, self.work, self.now = folder / "state", folder / "work", utc(now)
         self.work.mkdir(exist_ok=True)
-        self.store = ScheduleStore(self.state)
         self.started: list[list[str]] = []
         self.does: Callable[[Machine, Path], None] = lambda machine, log: machine.session(log)
         self.cost = 0.0
-        self.ticker = Ticker(self.state, {"PATH": os.defpath}, lambda: self.now, self.popen)
+        env = {"PATH": os.defpath, "AGENT_STATE_DIR": str(self.state)}
+        self.schedules = Schedules(env, lambda: self.now, self.popen)
+        self.store = self.schedules.store
 
     def add(self, spec: str, zone: str = "UTC", **more: Any) -> Schedule:
         where = RunEnvironment(self.work, self.work, None, {})
-        made, _ = new_schedule(spec, "do it", where, self.now, zone=zone, env={"PATH": "/usr/bin"}, **more)
+        made = self.schedules.new(spec, "do it", where, zone=zone, **more)
         self.store.create(made)
         return made
 
@@ -71,7 +71,7 @@ class Machine:
     def at(self, text: str) -> list[str]:
         """Set the clock, and tick; return what was said."""
         self.now = utc(text)
-        return [line.partition(": ")[2] for line in self.ticker.tick()]
+        return [line.partition(": ")[2] for line in self.schedules.tick()]
 
     def runs(self, schedule: Schedule) -> list[ScheduledRun]:
         return self.store.runs(schedule.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,22 +16,10 @@ from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.cli.run_flags import to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.console import echo, print_json, print_notice, table
-from agent_cli.extras.schedules.install import (
-    UNIT,
-    Waker,
-    find_waker,
-    install,
-    is_waker_installed,
-    lingers,
-    uninstall,
-    waker_environment,
-)
-from agent_cli.extras.schedules.items import coming_time, new_schedule, run_item, schedule_item
-from agent_cli.extras.schedules.tick import Ticker, is_ticking, local_stamp, read_output, utc_now
-from agent_cli.extras.schedules.times import find_zone
+from agent_cli.extras.schedules.install import Waker
+from agent_cli.extras.schedules.items import Schedules
 from agent_cli.kernel.runtime.models import ChosenModel
-from agent_cli.kernel.session.schedules import Schedule, ScheduleStore
-from agent_cli.kernel.session.store import state_folder
+from agent_cli.kernel.session.schedules import Schedule
 from agent_tools.text import dollars, one_line, shorten
 
 
@@ -83,18 +70,18 @@ def add(
 ) -> int:  # fmt: skip
     """Add a schedule; the word add may be left out."""
     run_env = find_environment(os.environ, folder)
-    schedule, first = new_schedule(
-        spec, " ".join(words), run_env, utc_now(), zone=zone, flags=to_flags(options), env=os.environ, budget=budget,
-        missed=missed,
-    )  # fmt: skip
-    waker = find_waker(os.environ, _home(run_env))
+    schedules = Schedules(os.environ)
+    schedule = schedules.new(
+        spec, " ".join(words), run_env, zone=zone, flags=to_flags(options), budget=budget, missed=missed
+    )
+    waker = Waker.find(os.environ, _home(run_env))
     notes = _missing(run_env, session_config(options), waker, budget)
-    state = state_folder(os.environ)
-    ScheduleStore(state).create(schedule)
-    echo(f"Schedule {schedule.id}: first at {_shown(first.isoformat(), schedule)} ({schedule.zone}), in {run_env.cwd}.")
+    schedules.store.create(schedule)
+    first = _next(schedules, schedule)
+    echo(f"Schedule {schedule.id}: first at {first} ({schedule.zone}), in {run_env.cwd}.")
     for note in notes:
         print_notice(note)
-    _offer_waker(state, waker, yes=yes)
+    _offer_waker(schedules, waker, yes=yes)
     return 0
 
 
@@ -112,7 +99,7 @@ def _missing(run_env: RunEnvironment, config: Config, waker: Waker | None, budge
 
     here = model(run_env.env)
     try:
-        model(waker_environment(waker, os.environ))
+        model((waker or Waker("cron", os.environ)).run_environment())
     except UsageError:
         source = here.resolved.key_source
         notes.append(
@@ -123,14 +110,14 @@ def _missing(run_env: RunEnvironment, config: Config, waker: Waker | None, budge
         notes.append("The key is in the system keyring, which cron cannot open: use a key_command, or agent serve.")
     if any(not part.startswith("/") for part in run_env.env.get("PATH", "").split(os.pathsep)):
         notes.append("PATH has relative folders; runs get it without them.")
-    if waker is not None and waker.kind == "systemd" and not lingers(os.environ):
+    if waker is not None and waker.ends_at_logout:
         notes.append("Runs will stop when you log out. To let them go on: loginctl enable-linger")
     return notes
 
 
-def _offer_waker(state: Path, waker: Waker | None, *, yes: bool) -> None:
+def _offer_waker(schedules: Schedules, waker: Waker | None, *, yes: bool) -> None:
     """Offer to write the timer, unless something ticks."""
-    if is_ticking(state, utc_now()) or (waker is not None and is_waker_installed(waker, os.environ)):
+    if schedules.is_ticking or (waker is not None and waker.is_installed):
         return
     if waker is None:
         print_notice(
@@ -145,8 +132,8 @@ def _write_waker(waker: Waker, *, yes: bool) -> bool:
     print_notice(f"To wake it each minute, this is written.\n\n{waker.shown()}")
     if not yes and not (can_ask() and confirm("Write it?")):
         return False
-    install(waker, os.environ)
-    print_notice(f"Written. To take it out: agent every uninstall ({UNIT}).")
+    waker.install()
+    print_notice("Written. To take it out: agent every uninstall.")
     return True
 
 
@@ -154,18 +141,18 @@ def _home(run_env: RunEnvironment) -> Path:
     return run_env.home or Path.home()
 
 
-def _shown(moment: str, schedule: Schedule) -> str:
-    """Return a time with its day of the week; "paused" or "never" if there is none."""
-    if not moment:
+def _next(schedules: Schedules, schedule: Schedule) -> str:
+    """Return the next time with its day of the week; "paused" or "never" if there is none."""
+    if not (coming := schedules.next_of(schedule)):
         return "paused" if schedule.paused else "never"
-    return datetime.fromisoformat(moment).astimezone(find_zone(schedule.zone)).strftime("%a %Y-%m-%d %H:%M")
+    return schedules.local(schedule, coming).strftime("%a %Y-%m-%d %H:%M")
 
 
 @app.command("list", epilog=examples("agent every list", "agent every list --json"))
 def list_schedules(as_json: AsJson = False) -> int:
     """List schedules: when, the next time, how the last run ended, what waits."""
-    store = ScheduleStore(state_folder(os.environ))
-    found = [(each, schedule_item(store, each, utc_now())) for each in store.all()]
+    schedules = Schedules(os.environ)
+    found = [(each, schedules.item(each)) for each in schedules.store.all()]
     if as_json:
         print_json([item for _, item in found])
         return 0
@@ -175,7 +162,7 @@ def list_schedules(as_json: AsJson = False) -> int:
     rows, notes = [], []
     for each, item in found:
         prompt = shorten(one_line(each.prompt), 40)
-        rows.append((each.id, each.spec, _shown(item["next"], each), each.zone, _result(item["last"]), prompt))
+        rows.append((each.id, each.spec, _next(schedules, each), each.zone, _result(item["last"]), prompt))
         if item["state"] == "waiting":
             session = item["session_id"][:8]
             notes.append(f"{each.id}: session {session} waits for you, and no run starts before: agent pending --all")
@@ -184,7 +171,7 @@ def list_schedules(as_json: AsJson = False) -> int:
     echo("\n".join(table(("ID", "WHEN", "NEXT", "ZONE", "LAST", "PROMPT"), rows)))
     for note in notes:
         echo(note)
-    if not is_ticking(store.state, utc_now()):
+    if not schedules.is_ticking:
         print_notice("Nothing wakes them now: agent every install, or run agent serve.")
     return 0
 
@@ -203,19 +190,21 @@ def log(
     as_json: AsJson = False,
 ) -> int:
     """List the runs of a schedule, with state, session and cost."""
-    store = ScheduleStore(state_folder(os.environ))
-    schedule = store.find(which)
+    schedules = Schedules(os.environ)
+    schedule = schedules.store.find(which)
     if output:
         try:
-            echo(read_output(store, schedule))
+            echo(schedules.read_output(schedule))
         except FileNotFoundError:
             echo("Nothing has run yet.")
         return 0
-    runs = [run_item(store, schedule, run) for run in store.runs(schedule.id)]
+    runs = schedules.run_items(schedule)
     if as_json:
         print_json(runs)
         return 0
-    rows = [(local_stamp(schedule, r["at"]), r["session_id"][:8] or "-", _result(r)) for r in runs]
+    rows = [
+        (f"{schedules.local(schedule, r['at']):%Y-%m-%d %H:%M}", r["session_id"][:8] or "-", _result(r)) for r in runs
+    ]
     echo("\n".join(table((f"AT ({schedule.zone})", "SESSION", "RESULT"), rows)) if rows else "Nothing has run yet.")
     return 0
 
@@ -223,9 +212,9 @@ def log(
 @app.command(epilog=examples("agent every run 3f2a91"))
 def run(which: Which) -> int:
     """Start a run now."""
-    state = state_folder(os.environ)
-    schedule = ScheduleStore(state).find(which)
-    session_id = Ticker(state, os.environ).run_now(schedule)
+    schedules = Schedules(os.environ)
+    schedule = schedules.store.find(which)
+    session_id = schedules.run_now(schedule)
     echo(f"Started session {session_id}. To follow it: agent every log {schedule.id} --output")
     return 0
 
@@ -233,9 +222,8 @@ def run(which: Which) -> int:
 @app.command(epilog=examples("agent every pause 3f2a91"))
 def pause(which: Which) -> int:
     """Start no more runs, until it is resumed."""
-    store = ScheduleStore(state_folder(os.environ))
-    schedule = store.find(which)
-    store.pause(schedule, utc_now(), paused=True)
+    schedules = Schedules(os.environ)
+    schedule = schedules.pause(schedules.store.find(which), paused=True)
     echo(f"Schedule {schedule.id} is paused. To go on: agent every resume {schedule.id}")
     return 0
 
@@ -243,17 +231,16 @@ def pause(which: Which) -> int:
 @app.command(epilog=examples("agent every resume 3f2a91"))
 def resume(which: Which) -> int:
     """End a pause; times during the pause are not made up for."""
-    store = ScheduleStore(state_folder(os.environ))
-    schedule = store.pause(store.find(which), utc_now(), paused=False)
-    coming = _shown(coming_time(schedule, utc_now()), schedule)
-    echo(f"Schedule {schedule.id}: next at {coming} ({schedule.zone}).")
+    schedules = Schedules(os.environ)
+    schedule = schedules.pause(schedules.store.find(which), paused=False)
+    echo(f"Schedule {schedule.id}: next at {_next(schedules, schedule)} ({schedule.zone}).")
     return 0
 
 
 @app.command(epilog=examples("agent every rm 3f2a91"))
 def rm(which: Which, yes: Yes = False) -> int:
     """Remove a schedule with its rules; its sessions stay."""
-    store = ScheduleStore(state_folder(os.environ))
+    store = Schedules(os.environ).store
     schedule = store.find(which)
     waiting = store.open_run(schedule.id)
     store.remove(schedule.id)
@@ -262,8 +249,8 @@ def rm(which: Which, yes: Yes = False) -> int:
         echo(f"Its session {waiting.session_id[:8]} stays.")
     if not store.all():
         home = _home(find_environment(os.environ))
-        waker = find_waker(os.environ, home)
-        if waker is not None and is_waker_installed(waker, os.environ):
+        waker = Waker.find(os.environ, home)
+        if waker is not None and waker.is_installed:
             if yes or (can_ask() and confirm("It was the last one. Take out what wakes them?")):
                 return uninstall_waker()
             print_notice("It was the last one. To take out what wakes them: agent every uninstall")
@@ -279,10 +266,10 @@ def install_waker(
     yes: Yes = False,
 ) -> int:  # fmt: skip
     """Wake the schedules each minute with a systemd timer or a line in the crontab, which is shown first."""
-    waker = find_waker(os.environ, _home(find_environment(os.environ)), kind)
+    waker = Waker.find(os.environ, _home(find_environment(os.environ)), kind)
     if waker is None:
         raise UsageError(f"{kind or 'Neither systemd nor cron'} can be used here. Run agent serve instead.")
-    if is_waker_installed(waker, os.environ):
+    if waker.is_installed:
         echo("It is installed already.")
         return 0
     return 0 if _write_waker(waker, yes=yes) else 1
@@ -291,7 +278,7 @@ def install_waker(
 @app.command("uninstall", epilog=examples("agent every uninstall"))
 def uninstall_waker() -> int:
     """Take out what `install` wrote; the schedules stay."""
-    gone = uninstall(os.environ, _home(find_environment(os.environ)))
+    gone = Waker.uninstall(os.environ, _home(find_environment(os.environ)))
     echo(f"Taken out: {' and '.join(gone)}." if gone else "Nothing is installed.")
     return 0
 
@@ -299,6 +286,6 @@ def uninstall_waker() -> int:
 @app.command(epilog=examples("agent every tick"))
 def tick() -> int:
     """Start what is due now, and end; a timer calls this each minute."""
-    for said in Ticker(state_folder(os.environ), os.environ).tick():
+    for said in Schedules(os.environ).tick():
         print_notice(said)
     return 0

@@ -19,8 +19,8 @@ from agent_tools.process.child import run_child
 from agent_tools.record import Value
 
 WakerKind = Literal["systemd", "cron"]
-UNIT = "agent-every"
-_MARK = f"# {UNIT}"
+_UNIT = "agent-every"
+_MARK = f"# {_UNIT}"
 _SECONDS = 20.0
 _MAX_BYTES = 1 << 20
 # Variables of the shell that runs get. None of them has a secret; the address of a proxy may, and is then left out.
@@ -46,81 +46,81 @@ def _absolute_path(env: Mapping[str, str]) -> str:
 
 
 class Waker(Value):
-    """Something that wakes the tick. files: what is written, by path. line: of the crontab."""
+    """Something that wakes the tick. files: what is written, by path. line: of the crontab. env: of the user."""
 
     kind: WakerKind
+    env: Mapping[str, str]
     files: dict[str, str] = {}  # noqa: RUF012 - never changed
     line: str = ""
+
+    @classmethod
+    def find(cls, env: Mapping[str, str], home: Path, kind: str = "") -> Waker | None:
+        """Return what can wake the tick here, systemd before cron; None for nothing. kind: only this one."""
+        if kind in ("", "systemd") and _run(env, "systemctl", "--user", "show-environment")[0] == 0:
+            return cls("systemd", env, _units(env, home))
+        if kind in ("", "cron") and _crontab(env) is not None:
+            return cls("cron", env, line=_cron_line(env))
+        return None
 
     def shown(self) -> str:
         """Return what is written where, for the user."""
         if self.kind == "cron":
             return f"A line in your crontab:\n\n{self.line}\n"
         units = "\n".join(f"{path}:\n\n{text}" for path, text in self.files.items())
-        return f"{units}\nand then: systemctl --user enable --now {UNIT}.timer\n"
+        return f"{units}\nand then: systemctl --user enable --now {_UNIT}.timer\n"
 
+    @property
+    def is_installed(self) -> bool:
+        """True if it is there just so, and active."""
+        if self.kind == "cron":
+            return self.line in (_crontab(self.env) or "").splitlines()
+        same = all(_read(Path(path)) == text for path, text in self.files.items())
+        return same and _run(self.env, "systemctl", "--user", "is-enabled", f"{_UNIT}.timer")[0] == 0
 
-def find_waker(env: Mapping[str, str], home: Path, kind: str = "") -> Waker | None:
-    """Return what can wake the tick here, systemd before cron; None for nothing. kind: only this one."""
-    if kind in ("", "systemd") and _run(env, "systemctl", "--user", "show-environment")[0] == 0:
-        return Waker("systemd", _units(env, home))
-    if kind in ("", "cron") and _crontab(env) is not None:
-        return Waker("cron", line=_cron_line(env))
-    return None
+    def install(self) -> None:
+        """Write it. Raises UsageError."""
+        if self.kind == "cron":
+            _write_crontab(self.env, [*_other_lines(self.env), self.line])
+            return
+        try:
+            for path, text in self.files.items():
+                write_atomic(Path(path), text.encode(), 0o644)
+        except OSError as error:
+            raise UsageError(f"The timer {path} cannot be written: {error.strerror or error}.") from None
+        _check(self.env, "systemctl", "--user", "daemon-reload")
+        _check(self.env, "systemctl", "--user", "enable", "--now", f"{_UNIT}.timer")
 
+    @staticmethod
+    def uninstall(env: Mapping[str, str], home: Path) -> list[str]:
+        """Take out whatever `install` wrote; return what that was. Raises UsageError."""
+        gone = []
+        files = [Path(path) for path in _units(env, home)]
+        if any(path.exists() for path in files):
+            with suppress(UsageError):  # it may be running no more
+                _check(env, "systemctl", "--user", "disable", "--now", f"{_UNIT}.timer")
+            for path in files:
+                path.unlink(missing_ok=True)
+            _run(env, "systemctl", "--user", "daemon-reload")
+            gone.append("the systemd timer")
+        if any(line.endswith(_MARK) for line in (_crontab(env) or "").splitlines()):
+            _write_crontab(env, _other_lines(env))
+            gone.append("the line in your crontab")
+        return gone
 
-def is_waker_installed(waker: Waker, env: Mapping[str, str]) -> bool:
-    """Return True if it is there just so, and active."""
-    if waker.kind == "cron":
-        return waker.line in (_crontab(env) or "").splitlines()
-    same = all(_read(Path(path)) == text for path, text in waker.files.items())
-    return same and _run(env, "systemctl", "--user", "is-enabled", f"{UNIT}.timer")[0] == 0
+    def run_environment(self) -> dict[str, str]:
+        """Return the environment in which runs start: the stored variables, and those of systemd's user manager."""
+        found: dict[str, str] = {}
+        if self.kind == "systemd":
+            code, text = _run(self.env, "systemctl", "--user", "show-environment")
+            found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line) if code == 0 else {}
+        return {**found, **kept_environment(self.env)}
 
-
-def install(waker: Waker, env: Mapping[str, str]) -> None:
-    """Write it. Raises UsageError."""
-    if waker.kind == "cron":
-        _write_crontab(env, [*_other_lines(env), waker.line])
-        return
-    try:
-        for path, text in waker.files.items():
-            write_atomic(Path(path), text.encode(), 0o644)
-    except OSError as error:
-        raise UsageError(f"The timer {path} cannot be written: {error.strerror or error}.") from None
-    _check(env, "systemctl", "--user", "daemon-reload")
-    _check(env, "systemctl", "--user", "enable", "--now", f"{UNIT}.timer")
-
-
-def uninstall(env: Mapping[str, str], home: Path) -> list[str]:
-    """Take out what `install` wrote; return what that was. Raises UsageError."""
-    gone = []
-    files = [Path(path) for path in _units(env, home)]
-    if any(path.exists() for path in files):
-        with suppress(UsageError):  # it may be running no more
-            _check(env, "systemctl", "--user", "disable", "--now", f"{UNIT}.timer")
-        for path in files:
-            path.unlink(missing_ok=True)
-        _run(env, "systemctl", "--user", "daemon-reload")
-        gone.append("the systemd timer")
-    if any(line.endswith(_MARK) for line in (_crontab(env) or "").splitlines()):
-        _write_crontab(env, _other_lines(env))
-        gone.append("the line in your crontab")
-    return gone
-
-
-def waker_environment(waker: Waker | None, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which runs start: the stored variables, and those of systemd's user manager."""
-    found: dict[str, str] = {}
-    if waker is not None and waker.kind == "systemd":
-        code, text = _run(env, "systemctl", "--user", "show-environment")
-        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line) if code == 0 else {}
-    return {**found, **kept_environment(env)}
-
-
-def lingers(env: Mapping[str, str]) -> bool:
-    """Return False if systemd ends the user's timers when they log out."""
-    code, text = _run(env, "loginctl", "show-user", env.get("USER") or str(os.getuid()), "--property=Linger")
-    return code != 0 or text.strip() != "Linger=no"
+    @property
+    def ends_at_logout(self) -> bool:
+        """True if systemd ends the user's timers when they log out."""
+        name = self.env.get("USER") or str(os.getuid())
+        code, text = _run(self.env, "loginctl", "show-user", name, "--property=Linger")
+        return self.kind == "systemd" and code == 0 and text.strip() == "Linger=no"
 
 
 def _command() -> list[str]:
@@ -139,7 +139,7 @@ def _units(env: Mapping[str, str], home: Path) -> dict[str, str]:
         "[Unit]\nDescription=The schedules of agent, each minute\n\n[Timer]\nOnCalendar=*-*-* *:*:00\n"
         "AccuracySec=1s\n\n[Install]\nWantedBy=timers.target\n"
     )
-    return {str(folder / f"{UNIT}.service"): service, str(folder / f"{UNIT}.timer"): timer}
+    return {str(folder / f"{_UNIT}.service"): service, str(folder / f"{_UNIT}.timer"): timer}
 
 
 def _quoted(text: str) -> str:

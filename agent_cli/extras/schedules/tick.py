@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from agent_cli import UsageError
-from agent_cli.extras.schedules.times import find_zone, last_time
+from agent_cli.extras.schedules.times import find_zone, last_time, local_time
 from agent_cli.kernel.session.schedules import (
     Schedule,
     ScheduledRun,
@@ -31,24 +31,10 @@ from agent_tools.text import dollars, new_uuid, one_line, shorten, utc_stamp
 MAX_ATTEMPTS = 3
 # A time that is found later than this was missed.
 LATE = timedelta(minutes=10)
-# How long a command waits for a tick that is at work; and how long ago the last tick may be while something ticks.
+# How long a command waits for a tick that is at work.
 _LOCK_SECONDS = 10.0
-_TICKING = timedelta(minutes=3)
 _LONG_OUTPUT_BYTES = 4 << 20
 _TAIL_BYTES = 4_000
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def is_ticking(state: Path, now: datetime) -> bool:
-    """Return True if there was a tick a moment ago, so that something wakes it."""
-    try:
-        last = datetime.fromtimestamp((ScheduleStore(state).folder / "tick").stat().st_mtime, UTC)
-    except OSError:
-        return False
-    return abs(now - last) < _TICKING
 
 
 def start_run(command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
@@ -61,12 +47,12 @@ class Ticker:
 
     def __init__(
         self,
-        state: Path,
+        store: ScheduleStore,
         env: Mapping[str, str],
-        clock: Callable[[], datetime] = utc_now,
-        popen: Callable[..., subprocess.Popen[bytes]] = start_run,
+        clock: Callable[[], datetime],
+        popen: Callable[..., subprocess.Popen[bytes]],
     ) -> None:
-        self._store, self._env, self._clock, self._popen = ScheduleStore(state), env, clock, popen
+        self._store, self._env, self._clock, self._popen = store, env, clock, popen
         self._said: list[str] = []
         self._children: list[subprocess.Popen[bytes]] = []
 
@@ -107,6 +93,10 @@ class Ticker:
         finally:
             os.close(lock)
 
+    def read_output(self, schedule: Schedule) -> str:
+        """Return what the runs of a schedule have printed. Raises OSError."""
+        return read_regular(self._store.output(schedule.id), 2 * _LONG_OUTPUT_BYTES).decode("utf-8", "replace")
+
     def _lock(self, seconds: float) -> int | None:
         """Lock the tick; None while another one has it."""
         private_folder(self._store.folder)
@@ -142,7 +132,7 @@ class Ticker:
             why = f"the folder {schedule.folder} no longer exists"
         if why:
             self._record(schedule, utc_stamp(due.timestamp()), "skipped", why=why)
-            self._say(schedule, f"the run of {local_stamp(schedule, utc_stamp(due.timestamp()))} was skipped: {why}")
+            self._say(schedule, f"the run of {_shown(schedule, utc_stamp(due.timestamp()))} was skipped: {why}")
             return
         self._record(schedule, utc_stamp(due.timestamp()), "claimed")
         run = self._store.open_run(schedule.id)
@@ -160,7 +150,7 @@ class Ticker:
         if now.state == "waiting":
             return f"session {run.session_id[:8]} waits for you"
         if now.state == "running":
-            return f"the run of {local_stamp(schedule, run.at)} is still at work"
+            return f"the run of {_shown(schedule, run.at)} is still at work"
         if now.state not in ("starting", "broken off"):
             self._record(schedule, run.at, "ended", why=now.state, cost=now.cost)
             return ""
@@ -169,10 +159,10 @@ class Ticker:
             why = "broke off" if now.begun else f"did not begin: {self._last_words(schedule)}"
             why = "its session was removed" if removed else why
             self._record(schedule, run.at, "ended", why=why, cost=now.cost)
-            self._say(schedule, f"the run of {local_stamp(schedule, run.at)} {why}")
+            self._say(schedule, f"the run of {_shown(schedule, run.at)} {why}")
             return ""
         self._start(schedule, run, resume=now.state == "broken off")
-        return f"the run of {local_stamp(schedule, run.at)} is still at work"
+        return f"the run of {_shown(schedule, run.at)} is still at work"
 
     def _start(self, schedule: Schedule, run: ScheduledRun, *, resume: bool = False) -> str:
         """Start the process of a run, which outlives this one; return its session. Raises OSError."""
@@ -197,14 +187,14 @@ class Ticker:
                 os.close(output)
         finally:
             os.close(lock)
-        self._say(schedule, f"the run of {local_stamp(schedule, run.at)} was {'resumed' if resume else 'started'}")
+        self._say(schedule, f"the run of {_shown(schedule, run.at)} was {'resumed' if resume else 'started'}")
         return session_id
 
     def _words(self, schedule: Schedule, run: ScheduledRun, session_id: str) -> list[str]:
         name = shorten(one_line(schedule.prompt), 50)
         rules = self._store.rules_file(schedule.id)
         words = ["-p", "--on-ask=suspend", f"--session-id={session_id}", f"--schedule={schedule.id}"]
-        words += [f"--name={name} (scheduled {local_stamp(schedule, run.at)})", *schedule.flags]
+        words += [f"--name={name} (scheduled {_shown(schedule, run.at)})", *schedule.flags]
         words += [f"--settings={rules}"] if rules.exists() else []
         if schedule.budget is not None:
             words.append(f"--max-budget-usd={schedule.budget - self._spent(schedule):.9f}")
@@ -216,7 +206,7 @@ class Ticker:
             if path.stat().st_size > _LONG_OUTPUT_BYTES:
                 path.replace(path.with_suffix(".log.1"))
         descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(descriptor, f"--- {local_stamp(schedule, run.at)}, session {session_id}\n".encode())
+        os.write(descriptor, f"--- {_shown(schedule, run.at)}, session {session_id}\n".encode())
         return descriptor
 
     def _last_words(self, schedule: Schedule) -> str:
@@ -270,11 +260,6 @@ def due_time(schedule: Schedule, runs: Sequence[ScheduledRun], now: datetime) ->
     return found if found is not None and utc_stamp(found.timestamp()) not in known else None
 
 
-def local_stamp(schedule: Schedule, at: str) -> str:
+def _shown(schedule: Schedule, at: str) -> str:
     """Return a time as the clock of the schedule's zone shows it."""
-    return datetime.fromisoformat(at).astimezone(find_zone(schedule.zone)).strftime("%Y-%m-%d %H:%M")
-
-
-def read_output(store: ScheduleStore, schedule: Schedule) -> str:
-    """Return what the runs of a schedule have printed. Raises OSError."""
-    return read_regular(store.output(schedule.id), 2 * _LONG_OUTPUT_BYTES).decode("utf-8", "replace")
+    return f"{local_time(at, schedule.zone):%Y-%m-%d %H:%M}"

@@ -123,6 +123,11 @@ def find_zone(name: str) -> ZoneInfo:
         raise UsageError(f"There is no time zone {one_line(name)} here; names are like Europe/Berlin.") from None
 
 
+def local_time(at: str, zone: str) -> datetime:
+    """Return a time, in ISO 8601, with the offset of a zone. Raises UsageError for an unknown zone."""
+    return datetime.fromisoformat(at).astimezone(find_zone(zone))
+
+
 def machine_zone(env: Mapping[str, str], etc: Path = Path("/etc")) -> str:
     """Return the IANA name of this machine's time zone. Raises UsageError if it cannot be found."""
     if named := env.get("TZ", "").strip().removeprefix(":"):

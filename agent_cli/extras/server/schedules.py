@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from agent_cli import UsageError
-from agent_cli.extras.schedules.items import new_schedule, run_item, schedule_item
-from agent_cli.extras.schedules.tick import Ticker, utc_now
+from agent_cli.extras.schedules.items import Schedules
 from agent_cli.extras.server.actions import check_mode_allowed, storage_error
 from agent_cli.extras.server.guard import RequestRefusedError
 from agent_cli.extras.server.hub import Hub
 from agent_cli.extras.server.schemas import EmptyBody, ScheduleBody, ScheduleChange
-from agent_cli.kernel.session.schedules import Schedule, ScheduleStore
+from agent_cli.kernel.session.schedules import Schedule
 from agent_cli.kernel.session.store import write_crash_report
 from agent_tools.text import shorten
 
@@ -33,7 +32,7 @@ class ScheduleTicker:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._ticker, self._store = Ticker(hub.state, hub.env), ScheduleStore(hub.state)
+        self._schedules = Schedules(hub.env)
         self._states: dict[str, str] = {}
         self._minute = 0
 
@@ -52,8 +51,8 @@ class ScheduleTicker:
         """Tick if a minute has begun; return the sessions whose state has changed."""
         if (minute := int(time.time() // 60)) != self._minute:
             self._minute = minute
-            self._ticker.tick()
-        store, found = self._store, {}
+            self._schedules.tick()
+        store, found = self._schedules.store, {}
         for schedule in store.all():
             if (run := store.open_run(schedule.id)) is not None and run.session_id:
                 found[run.session_id] = store.state_of(schedule, run).state
@@ -63,7 +62,7 @@ class ScheduleTicker:
 
 def _shown(hub: Hub) -> list[Schedule]:
     """Return the schedules that run in this server's projects."""
-    return [each for each in ScheduleStore(hub.state).all() if hub.views.project_of(Path(each.folder)) is not None]
+    return [each for each in Schedules(hub.env).store.all() if hub.views.project_of(Path(each.folder)) is not None]
 
 
 def _find(hub: Hub, request: Request) -> Schedule:
@@ -75,7 +74,7 @@ def _find(hub: Hub, request: Request) -> Schedule:
 
 
 def _item(hub: Hub, schedule: Schedule) -> dict[str, Any]:
-    return schedule_item(ScheduleStore(hub.state), schedule, utc_now())
+    return Schedules(hub.env).item(schedule)
 
 
 async def _done(work: Callable[[], T]) -> T:
@@ -93,8 +92,8 @@ async def list_schedules(hub: Hub, request: Request) -> dict[str, Any]:
 
 
 async def list_runs(hub: Hub, request: Request) -> dict[str, Any]:
-    schedule, store = _find(hub, request), ScheduleStore(hub.state)
-    return {"runs": await _done(lambda: [run_item(store, schedule, run) for run in store.runs(schedule.id)])}
+    schedule = _find(hub, request)
+    return {"runs": await _done(lambda: Schedules(hub.env).run_items(schedule))}
 
 
 async def add_schedule(hub: Hub, request: Request, body: ScheduleBody) -> dict[str, Any]:
@@ -107,26 +106,27 @@ async def add_schedule(hub: Hub, request: Request, body: ScheduleBody) -> dict[s
     flags = [f"--{name}={value}" for name, value in (("model", body.model), ("permission-mode", body.mode)) if value]
 
     def add() -> dict[str, Any]:
-        made, _ = new_schedule(
-            body.spec, body.prompt, hub.run_env(project.folder), utc_now(), zone=body.zone, flags=flags, env=hub.env,
-            budget=body.budget, missed=body.missed,
+        schedules = Schedules(hub.env)
+        made = schedules.new(
+            body.spec, body.prompt, hub.run_env(project.folder), zone=body.zone, flags=flags, budget=body.budget,
+            missed=body.missed,
         )  # fmt: skip
-        ScheduleStore(hub.state).create(made)
-        return _item(hub, made)
+        schedules.store.create(made)
+        return schedules.item(made)
 
     return await _done(add)
 
 
 async def change_schedule(hub: Hub, request: Request, body: ScheduleChange) -> dict[str, Any]:
     """Pause a schedule, or end its pause."""
-    schedule, store = _find(hub, request), ScheduleStore(hub.state)
-    return await _done(lambda: _item(hub, store.pause(schedule, utc_now(), paused=body.paused)))
+    schedule, schedules = _find(hub, request), Schedules(hub.env)
+    return await _done(lambda: schedules.item(schedules.pause(schedule, paused=body.paused)))
 
 
 async def run_schedule(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
     """Start a run now."""
     schedule = _find(hub, request)
-    session_id = await _done(lambda: Ticker(hub.state, hub.env).run_now(schedule))
+    session_id = await _done(lambda: Schedules(hub.env).run_now(schedule))
     with suppress(KeyError):
         hub.notify_changed(session_id)
     return {"id": session_id}
@@ -135,5 +135,5 @@ async def run_schedule(hub: Hub, request: Request, body: EmptyBody) -> dict[str,
 async def remove_schedule(hub: Hub, request: Request) -> dict[str, Any]:
     """Remove a schedule; its sessions stay."""
     schedule = _find(hub, request)
-    await _done(lambda: ScheduleStore(hub.state).remove(schedule.id))
+    await _done(lambda: Schedules(hub.env).store.remove(schedule.id))
     return {"id": schedule.id}
