@@ -140,7 +140,7 @@ BUDGETS = {
     "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 8150, "config": 2650, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
-    "extras.schedules": 700, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
+    "extras.schedules": 740, "extras.server": 6750, "git": 1750, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 7400, "kernel.session": 7150, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
     "models": 8300, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,

@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli import RunEnvironment, UsageError
 from agent_cli.extras.schedules.install import kept_environment
 from agent_cli.extras.schedules.tick import Ticker, start_run
-from agent_cli.extras.schedules.times import find_zone, local_time, machine_zone, next_time, read_spec
+from agent_cli.extras.schedules.times import find_zone, in_zone, machine_zone, next_time, read_spec
 from agent_cli.kernel.session.schedules import Schedule, ScheduledRun, ScheduleStore
 from agent_cli.kernel.session.store import state_folder
 from agent_tools.text import one_line, utc_stamp
@@ -76,7 +76,7 @@ class Schedules:
 
     def local(self, schedule: Schedule, at: str) -> datetime:
         """Return a time as the clock of the schedule's zone shows it."""
-        return local_time(at, schedule.zone)
+        return in_zone(at, schedule.zone)
 
     def item(self, schedule: Schedule) -> dict[str, Any]:
         """Return a schedule as JSON data. `state` and `session_id` are those of the run that is not over, if any."""

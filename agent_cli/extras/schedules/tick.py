@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import UsageError
-from agent_cli.extras.schedules.times import find_zone, last_time, local_time
+from agent_cli.extras.schedules.times import find_zone, in_zone, last_time
 from agent_cli.kernel.session.schedules import (
     Schedule,
     ScheduledRun,
@@ -262,4 +262,4 @@ def due_time(schedule: Schedule, runs: Sequence[ScheduledRun], now: datetime) ->
 
 def _shown(schedule: Schedule, at: str) -> str:
     """Return a time as the clock of the schedule's zone shows it."""
-    return f"{local_time(at, schedule.zone):%Y-%m-%d %H:%M}"
+    return f"{in_zone(at, schedule.zone):%Y-%m-%d %H:%M}"

@@ -123,7 +123,7 @@ def find_zone(name: str) -> ZoneInfo:
         raise UsageError(f"There is no time zone {one_line(name)} here; names are like Europe/Berlin.") from None
 
 
-def local_time(at: str, zone: str) -> datetime:
+def in_zone(at: str, zone: str) -> datetime:
     """Return a time, in ISO 8601, with the offset of a zone. Raises UsageError for an unknown zone."""
     return datetime.fromisoformat(at).astimezone(find_zone(zone))
 
