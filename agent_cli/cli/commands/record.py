@@ -16,7 +16,6 @@ from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_json, print_notice
 from agent_cli.git.notes import NOTES_REF, NotesRepository, note_text, share_commands
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.session.completion_record import completion_record
 from agent_tools.text import counted, escape_controls, one_line
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
@@ -47,7 +46,7 @@ def _open_notes() -> NotesRepository:
 def show_record(session: SessionArgument = "", as_json: AsJsonObject = False) -> int:
     """Show the record of a session."""
     view, session_id = _view(session)
-    record = completion_record(view)
+    record = view.completion()
     if as_json:
         print_json({"session_id": session_id, **record.data()})
     else:
@@ -67,7 +66,7 @@ def write_note(
 ) -> int:
     """Write the record as a git note of the session's commits. The first one in a repository is shown before."""
     view, session_id = _view(session)
-    record, notes, redact = completion_record(view), _open_notes(), Redactor(os.environ)
+    record, notes, redact = view.completion(), _open_notes(), Redactor(os.environ)
     if not record.summary:
         raise UsageError("Nothing was planned or changed in this session.")
     chosen = [notes.commit(name) for name in commits or ()] or notes.made(view, record)
