@@ -309,10 +309,10 @@ def _write_note(ctx: SlashContext, name: str) -> None:
     record = found.completion()
     repository = notes.NotesRepository(ctx.run_env.root, ctx.layers.trust.git_use, ctx.run_env.env)
     commit = repository.commit(name)
-    redact, session = Redactor(ctx.run_env.env), ctx.agent.session_id
-    text = notes.note_text(found, record, session, repository.files(commit), redact)
+    session = ctx.agent.session_id
+    text = repository.text(found, record, session, commit)
     written = repository.offer(commit, session, text, ctx.say, lambda question: ctx.confirm(question, grave=False))
-    ctx.say(f"Noted in {notes.NOTES_REF}." if written else "No note was written.")
+    ctx.say(f"Noted in {repository.REF}." if written else "No note was written.")
 
 
 def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:
