@@ -12,12 +12,12 @@ __all__ = (
     "Approve", "Approver", "Asker", "AssistantMessage", "CallView", "Compacted", "Complete", "Config", "Defer",
     "Denial", "Diagnostics", "EditedCall", "Effect", "Event", "Failed", "Failure", "Layers", "LimitReached",
     "LiveSession", "MessageAdded", "Mode", "PlanChanged", "Progress", "QuestionAnswered", "QuestionAsked",
-    "QuestionReply", "Reject", "Result", "RunEnvironment", "Session", "SessionInUseError", "SessionNotFoundError",
-    "SessionStore", "SessionSummary", "SessionView", "StoredSession", "SubagentEvent", "Suspended", "TextDelta",
-    "ThinkingDelta", "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished", "ToolMessage", "ToolProgress",
-    "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished", "TurnResult", "TurnStarted", "Usage", "UsageAdded",
-    "UsageError", "UserDecision", "UserMessage", "UserTrust", "Value", "ViewChange", "Warned", "find_environment",
-    "open_agent", "read_settings", "to_json", "tool",
+    "QuestionReply", "Reject", "Restored", "Result", "RunEnvironment", "Session", "SessionInUseError",
+    "SessionNotFoundError", "SessionStore", "SessionSummary", "SessionView", "StoredSession", "SubagentEvent",
+    "Suspended", "TextDelta", "ThinkingDelta", "Tool", "ToolCall", "ToolContext", "ToolError", "ToolFinished",
+    "ToolMessage", "ToolProgress", "ToolRequested", "ToolResult", "ToolStarted", "TurnFinished", "TurnResult",
+    "TurnStarted", "Usage", "UsageAdded", "UsageError", "UserDecision", "UserMessage", "UserTrust", "Value",
+    "ViewChange", "Warned", "find_environment", "open_agent", "read_settings", "to_json", "tool",
 )  # fmt: skip
 _MODULES = {
     "agent_cli.library.session": "AgentSession open_agent",
@@ -39,7 +39,7 @@ _MODULES = {
     "agent_cli.kernel.modes": "MODES Mode",
     "agent_cli.kernel.results": "Complete Denial Diagnostics Failed Failure LimitReached Suspended TurnResult Usage",
     "agent_cli.kernel.session.live": "LiveSession ViewChange",
-    "agent_cli.kernel.session.records": "SessionNotFoundError",
+    "agent_cli.kernel.session.records": "Restored SessionNotFoundError",
     "agent_cli.kernel.session.store": "SessionStore StoredSession",
     "agent_cli.kernel.session.summary": "SessionSummary",
     "agent_cli.kernel.session.view": "SessionView",
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from agent_cli.kernel.runtime.session_log import SessionInUseError
     from agent_cli.kernel.runtime.user_decision import UserDecision
     from agent_cli.kernel.session.live import LiveSession, ViewChange
-    from agent_cli.kernel.session.records import SessionNotFoundError
+    from agent_cli.kernel.session.records import Restored, SessionNotFoundError
     from agent_cli.kernel.session.store import SessionStore, StoredSession
     from agent_cli.kernel.session.summary import SessionSummary
     from agent_cli.kernel.session.view import SessionView

@@ -13,6 +13,7 @@ from agent_cli import (
     Approver,
     Asker,
     QuestionReply,
+    Restored,
     RunEnvironment,
     Session,
     SessionNotFoundError,
@@ -30,7 +31,7 @@ from agent_cli.kernel.events import RuleScope
 from agent_cli.kernel.runtime.environment import check_mode
 from agent_cli.kernel.runtime.pending import record_host_decisions
 from agent_cli.kernel.runtime.user_decision import DecisionWord
-from agent_cli.kernel.session.records import Restored, WaitingTurn
+from agent_cli.kernel.session.records import WaitingTurn
 from agent_cli.shells.headless.output import SUSPENDED, USAGE
 from agent_cli.shells.headless.pending import decide_commands, headline, print_pending, report_expired
 from agent_cli.shells.headless.run import FailOnQuestion, HeadlessOptions, resume_headless

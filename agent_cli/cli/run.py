@@ -14,6 +14,7 @@ from agent_cli import (
     Event,
     Layers,
     QuestionReply,
+    Restored,
     RunEnvironment,
     Session,
     SessionStore,
@@ -26,11 +27,8 @@ from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, TAKES_OVER, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.engine.conversation import Conversation
-from agent_cli.kernel.messages import pending_calls
 from agent_cli.kernel.run_environment import is_dumb
 from agent_cli.kernel.runtime.models import NoAccessError
-from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.commands import split_call
 from agent_cli.knowledge.loader import Embedded
@@ -292,7 +290,7 @@ def _answer_pending_plan(agent: Session) -> None:
         conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
 
     def claim(text: str) -> str:
-        if pending_calls(conversation.history):
+        if conversation.suspended:
             if QuestionReply.is_assent(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
@@ -398,7 +396,7 @@ class OneShotSession:
         self.agent = agent
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> Session:
         return self.agent
 
     def clear(self) -> None:

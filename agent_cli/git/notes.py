@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from agent_cli.git.commit import NAMED_COMMIT
 from agent_cli.kernel.messages import user_text
+from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.completion_record import (
     STEP_MARKS,
@@ -32,7 +33,6 @@ from agent_tools.process.guarded_git import GitError, GitRun, without_filters
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
 
-NOTES_REF = "refs/notes/agent"
 # Notes of others, as `share_settings` fetches them.
 _FETCHED = "refs/notes/remotes"
 VERSION = 1
@@ -69,8 +69,32 @@ class CommitNote(Value):
     damaged: int = 0
     newer: int = 0
 
+    def lines_about(self, path: str) -> list[str]:
+        """Return what it says of a file, as lines for a reader: requests, steps and their evidence."""
+        lines: list[str] = []
+        for session in dict.fromkeys(line.session for line in self.lines):
+            mine = [line for line in self.lines if line.session == session]
+            steps = [line for line in mine if line.kind == "step" and path in line.files]
+            numbers = {n for step in steps for n in step.turns}
+            asked = [line for line in mine if line.kind == "turn" and (line.turn in numbers or not steps)]
+            lines += [f"session {session}, asked of {turn.model or 'a model'}: {turn.asked}" for turn in asked]
+            for step in steps:
+                verdict = VERDICTS.get(step.verdict, "")  # type: ignore[call-overload]
+                mark = STEP_MARKS.get(step.status, "[?]")
+                title = f"{mark} {step.text}" if step.text else "work for no step"
+                lines += [f"  {title}{f' - {verdict}' if verdict else ''}", *(f"      {ran}" for ran in step.evidence)]
+        if len(lines) > _MAX_SHOWN:
+            lines = [*lines[:_MAX_SHOWN], f"(and {len(lines) - _MAX_SHOWN} more lines)"]
+        if any(line.kind == "cut" for line in self.lines):
+            lines.append("(the note was cut at its limit)")
+        if self.damaged:
+            lines.append(f"({self.damaged} damaged line{'s' * (self.damaged > 1)} of the note cannot be read)")
+        if self.newer:
+            lines.append("(the note has lines of a later version of agent)")
+        return lines
 
-def note_text(
+
+def _note_text(
     view: SessionView, record: CompletionRecord, session: str, files: Sequence[str], redact: Callable[[str], str]
 ) -> str:
     """Return the note of a session for a commit. files: of the commit, from the top of the repository."""
@@ -183,7 +207,10 @@ class BlamedCommit(Value):
 class NotesRepository:
     """The repository, for notes. Its hooks, filters and programs do not run. Raises UsageError."""
 
+    REF = "refs/notes/agent"
+
     def __init__(self, root: Path, use: Use, env: Mapping[str, str]) -> None:
+        self._redact = Redactor(env)
         try:
             found: GitRun = git_to_review(root, env, use, locks=True)
             self._git = found.with_settings(without_filters(found))
@@ -218,6 +245,10 @@ class NotesRepository:
         """Return the files that a commit changed."""
         words = ("diff-tree", "--root", "--no-commit-id", "-r", "-z", "--name-only", commit)
         return [name for name in self._run(*words, most=16 << 20).split("\0") if name]
+
+    def text(self, view: SessionView, record: CompletionRecord, session: str, commit: str) -> str:
+        """Return the note of a session for a commit, without secrets."""
+        return _note_text(view, record, session, self.files(commit), self._redact)
 
     def made(self, view: SessionView, record: CompletionRecord) -> list[str]:
         """Return the commits that a session made, as its log has them: those of its calls, and the user's with /commit.
@@ -263,7 +294,7 @@ class NotesRepository:
     def read(self, commit: str) -> CommitNote:
         """Return the notes of a commit: the user's own, and those fetched from others. Raises UsageError."""
         fetched = self._ask("for-each-ref", f"--count={_MAX_REFS}", "--format=%(refname)", _FETCHED).split()
-        texts = [self._text(ref, commit) for ref in (NOTES_REF, *fetched)]
+        texts = [self._text(ref, commit) for ref in (self.REF, *fetched)]
         return read_note("\n".join(texts))
 
     def _text(self, ref: str, commit: str) -> str:
@@ -284,7 +315,7 @@ class NotesRepository:
     ) -> bool:
         """Write a note; return False if the user declines. In a repository without notes, show it first and ask."""
         if not self.agreed:
-            show(f"The note of {self.subject(commit)}, in {NOTES_REF}. It is not pushed.")
+            show(f"The note of {self.subject(commit)}, in {self.REF}. It is not pushed.")
             for line in text.splitlines():
                 show(f"  {line}")
             if not ask("Write this note, and others in this repository without asking again?"):
@@ -295,11 +326,11 @@ class NotesRepository:
 
     def write(self, commit: str, session: str, text: str) -> None:
         """Write the note of a session to a commit, in place of its earlier one. Raises UsageError."""
-        before = self._text(NOTES_REF, commit)
+        before = self._text(self.REF, commit)
         name = session[:8]
         kept = [line for line in before.splitlines() if line.strip() and not _is_of(line, name)]
         whole = "\n".join([*kept, text])
-        self._run("notes", f"--ref={NOTES_REF}", "add", "-f", "-F", "-", commit, feed=whole.encode("utf-8", "replace"))
+        self._run("notes", f"--ref={self.REF}", "add", "-f", "-F", "-", commit, feed=whole.encode("utf-8", "replace"))
 
     def remotes(self) -> list[str]:
         return self._ask("remote").split()
@@ -311,6 +342,10 @@ class NotesRepository:
             for key, value in share_settings(remote)
             if value not in self._ask("config", "--local", "--get-all", key).splitlines()
         ]
+
+    def share_commands(self, remote: str) -> list[str]:
+        """Return the commands that send notes to the others, and merge theirs."""
+        return [f"git notes --ref=agent merge {_FETCHED}/{remote}/agent", f"git push {remote} {self.REF}"]
 
     def add_setting(self, key: str, value: str) -> None:
         self._run("config", "--local", "--add", key, value)
@@ -331,35 +366,5 @@ def share_settings(remote: str) -> list[tuple[str, str]]:
     return [
         (f"remote.{remote}.fetch", f"+refs/notes/agent*:{_FETCHED}/{remote}/agent*"),
         ("notes.agent.mergeStrategy", "cat_sort_uniq"),
-        ("notes.rewriteRef", NOTES_REF),
+        ("notes.rewriteRef", NotesRepository.REF),
     ]
-
-
-def share_commands(remote: str) -> list[str]:
-    """Return the commands that send notes to the others, and merge theirs."""
-    return [f"git notes --ref=agent merge {_FETCHED}/{remote}/agent", f"git push {remote} {NOTES_REF}"]
-
-
-def lines_about(note: CommitNote, path: str) -> list[str]:
-    """Return what a note says of a file, as lines for a reader: requests, steps and their evidence."""
-    lines: list[str] = []
-    for session in dict.fromkeys(line.session for line in note.lines):
-        mine = [line for line in note.lines if line.session == session]
-        steps = [line for line in mine if line.kind == "step" and path in line.files]
-        numbers = {n for step in steps for n in step.turns}
-        asked = [line for line in mine if line.kind == "turn" and (line.turn in numbers or not steps)]
-        lines += [f"session {session}, asked of {turn.model or 'a model'}: {turn.asked}" for turn in asked]
-        for step in steps:
-            verdict = VERDICTS.get(step.verdict, "")  # type: ignore[call-overload]
-            mark = STEP_MARKS.get(step.status, "[?]")
-            title = f"{mark} {step.text}" if step.text else "work for no step"
-            lines += [f"  {title}{f' - {verdict}' if verdict else ''}", *(f"      {ran}" for ran in step.evidence)]
-    if len(lines) > _MAX_SHOWN:
-        lines = [*lines[:_MAX_SHOWN], f"(and {len(lines) - _MAX_SHOWN} more lines)"]
-    if any(line.kind == "cut" for line in note.lines):
-        lines.append("(the note was cut at its limit)")
-    if note.damaged:
-        lines.append(f"({note.damaged} damaged line{'s' * (note.damaged > 1)} of the note cannot be read)")
-    if note.newer:
-        lines.append("(the note has lines of a later version of agent)")
-    return lines

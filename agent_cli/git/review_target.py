@@ -44,44 +44,47 @@ class ReviewTarget(Value):
     notes: tuple[str, ...] = ()
     elsewhere: bool = False
 
+    @staticmethod
+    def find(
+        root: Path, use: Use, env: Mapping[str, str], *, base: str = "", commit: str = "", span: str = "",
+        uncommitted: bool = False,
+    ) -> ReviewTarget:  # fmt: skip
+        """Return the change to review. Raises UsageError, which says what to fetch if commits are missing.
 
-class ReviewRange(Value):
-    """The change that the user asked to review. With no field set, it is chosen from the state of the repository."""
-
-    base: str = ""
-    commit: str = ""
-    range: str = ""
-    uncommitted: bool = False
-
-
-def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]) -> ReviewTarget:
-    """Return the change to review. Raises UsageError, which says what to fetch if commits are missing."""
-    if sum(map(bool, (asked.base, asked.commit, asked.range, asked.uncommitted))) > 1:
-        raise UsageError("Name one thing to review: --base, --commit, --range or --uncommitted.")
-    try:
-        git = _Git(root, use)
-        if asked.commit:
-            return _of_commit(git, asked.commit)
-        if asked.range:
-            return _of_range(git, asked.range)
-        base = "" if asked.uncommitted else asked.base or next((env[n] for n in _BASE_VARIABLES if env.get(n)), "")
-        if base:
-            return _of_base(git, base, env)
-        if asked.uncommitted or git.is_dirty():
-            return _uncommitted(git)
-        default = next((name for name in _DEFAULT_BASES if git.commit(name)), "")
-        if not default or git.commit(default) == git.commit("HEAD"):
-            raise UsageError("There is nothing to review: no uncommitted changes. Name a base: agent review --base REF")
-        return _of_base(git, default, env)
-    except NoRepositoryError:
-        raise UsageError(f"agent review compares commits and files in git, and {root} is no git repository.") from None
-    except NotUsableError as error:
-        raise UsageError(
-            f"agent review needs a git repository that it may use: {one_line(str(error))}. "
-            "--trust trusts it for this run; with actions/checkout, persist-credentials: false leaves nothing to trust."
-        ) from None
-    except (GitError, OSError) as error:
-        raise UsageError(f"agent review: {one_line(str(error))}.") from None
+        base, commit, span, uncommitted: one of these; without, it is chosen from the state of the repository.
+        span: a range of commits.
+        """
+        if sum(map(bool, (base, commit, span, uncommitted))) > 1:
+            raise UsageError("Name one thing to review: --base, --commit, --range or --uncommitted.")
+        try:
+            git = _Git(root, use)
+            if commit:
+                return _of_commit(git, commit)
+            if span:
+                return _of_range(git, span)
+            base = "" if uncommitted else base or next((env[n] for n in _BASE_VARIABLES if env.get(n)), "")
+            if base:
+                return _of_base(git, base, env)
+            if uncommitted or git.is_dirty():
+                return _uncommitted(git)
+            default = next((name for name in _DEFAULT_BASES if git.commit(name)), "")
+            if not default or git.commit(default) == git.commit("HEAD"):
+                raise UsageError(
+                    "There is nothing to review: no uncommitted changes. Name a base: agent review --base REF"
+                )
+            return _of_base(git, default, env)
+        except NoRepositoryError:
+            raise UsageError(
+                f"agent review compares commits and files in git, and {root} is no git repository."
+            ) from None
+        except NotUsableError as error:
+            raise UsageError(
+                f"agent review needs a git repository that it may use: {one_line(str(error))}. "
+                "--trust trusts it for this run; with actions/checkout, persist-credentials: false leaves nothing to "
+                "trust."
+            ) from None
+        except (GitError, OSError) as error:
+            raise UsageError(f"agent review: {one_line(str(error))}.") from None
 
 
 class _Git:

@@ -56,6 +56,26 @@ class Usage(Value, tag="Usage"):
     estimated: bool = False
     cache_write_1h: int = 0
 
+    @property
+    def claude_fields(self) -> dict[str, Any]:
+        """Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
+        return {
+            "input_tokens": self.input - self.cache_read - self.cache_write,
+            "cache_creation_input_tokens": self.cache_write,
+            "cache_read_input_tokens": self.cache_read,
+            "output_tokens": self.output,
+            "reasoning_tokens": self.reasoning,
+            "server_tool_use": {"web_search_requests": self.web_searches, "web_fetch_requests": 0},
+            "service_tier": "standard",
+            "cache_creation": {
+                "ephemeral_1h_input_tokens": self.cache_write_1h,
+                "ephemeral_5m_input_tokens": self.cache_write - self.cache_write_1h,
+            },
+            "inference_geo": "",
+            "iterations": [],
+            "speed": "standard",
+        }
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input=self.input + other.input,

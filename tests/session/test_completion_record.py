@@ -25,7 +25,6 @@ from agent_cli.kernel.results import Check, Diagnostics, Usage
 from agent_cli.kernel.session.completion_record import (
     CompletionRecord,
     RecordedStep,
-    completion_record,
 )
 from agent_cli.kernel.session.view import SessionView
 from agent_tools.results import CommandOutput, Diff, Note, TodoItem
@@ -65,7 +64,7 @@ def record(*events: Event | list[Event]) -> CompletionRecord:
     for event in [*BEGIN, *(e for each in events for e in (each if isinstance(each, list) else [each]))]:
         view.apply(event, "2026-11-27T10:00:00.000Z")
     view.apply(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage()))
-    return completion_record(view)
+    return view.completion()
 
 
 def steps(*events: Event | list[Event]) -> list[RecordedStep]:
@@ -191,5 +190,5 @@ def test_a_long_session_is_quick() -> None:
     for event in [*BEGIN, *(e for each in events for e in (each if isinstance(each, list) else [each]))]:
         view.apply(event)
     began = time.process_time()
-    completion_record(view)
+    view.completion()
     assert time.process_time() - began < 5

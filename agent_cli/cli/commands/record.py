@@ -14,9 +14,7 @@ from agent_cli.cli.commands.show import find_session
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.console import echo, print_json, print_notice
-from agent_cli.git.notes import NOTES_REF, NotesRepository, note_text, share_commands
-from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.session.completion_record import completion_record
+from agent_cli.git.notes import NotesRepository
 from agent_tools.text import counted, escape_controls, one_line
 
 app = typer.Typer(cls=ListingGroup, add_completion=False)
@@ -47,7 +45,7 @@ def _open_notes() -> NotesRepository:
 def show_record(session: SessionArgument = "", as_json: AsJsonObject = False) -> int:
     """Show the record of a session."""
     view, session_id = _view(session)
-    record = completion_record(view)
+    record = view.completion()
     if as_json:
         print_json({"session_id": session_id, **record.data()})
     else:
@@ -67,7 +65,7 @@ def write_note(
 ) -> int:
     """Write the record as a git note of the session's commits. The first one in a repository is shown before."""
     view, session_id = _view(session)
-    record, notes, redact = completion_record(view), _open_notes(), Redactor(os.environ)
+    record, notes = view.completion(), _open_notes()
     if not record.summary:
         raise UsageError("Nothing was planned or changed in this session.")
     chosen = [notes.commit(name) for name in commits or ()] or notes.made(view, record)
@@ -78,7 +76,7 @@ def write_note(
     if not (dry_run or yes or notes.agreed or can_ask()):
         raise UsageError("The first note in a repository needs your agreement. See --dry-run, then use --yes.")
     for commit in chosen:
-        text = note_text(view, record, session_id, notes.files(commit), redact)
+        text = notes.text(view, record, session_id, commit)
         if dry_run:
             echo(f"{notes.subject(commit)}\n{text}")
         elif not notes.offer(commit, session_id, text, print_notice, lambda question: yes or confirm(question)):
@@ -106,7 +104,7 @@ def share(
         print_notice("Written.")
     elif not missing:
         print_notice("The settings are there.")
-    print_notice(f"{NOTES_REF} is never pushed by agent. After git fetch {remote}:")
-    for line in share_commands(remote):
+    print_notice(f"{notes.REF} is never pushed by agent. After git fetch {remote}:")
+    for line in notes.share_commands(remote):
         echo(line)
     return 0

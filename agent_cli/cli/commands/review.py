@@ -28,7 +28,7 @@ from agent_cli.extras.reports.findings import (
     check_findings,
 )
 from agent_cli.extras.reports.formats import comments_file
-from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
+from agent_cli.git.review_target import ReviewTarget
 from agent_cli.shells.headless.input import Signals
 from agent_cli.shells.headless.output import FAILED, ProgressPrinter, RunListener, exit_code, failure_hint, outcome_of
 from agent_cli.shells.headless.result_object import result_object
@@ -86,8 +86,8 @@ def review(
     if comments:
         check_target("--comments", comments)
     reports = RunReports(options.report, run_env.env, str(run_env.root))
-    target = find_change(
-        ReviewRange(base, commit, range_, uncommitted), run_env.root, layers.trust.git_use, run_env.env
+    target = ReviewTarget.find(
+        run_env.root, layers.trust.git_use, run_env.env, base=base, commit=commit, span=range_, uncommitted=uncommitted
     )
     for text in (*layers.ignored, *target.notes):
         print_warning(f"{one_line(text).rstrip('.')}.")

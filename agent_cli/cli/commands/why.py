@@ -10,7 +10,7 @@ import typer
 from agent_cli import Config, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli.help import examples
 from agent_cli.console import echo
-from agent_cli.git.notes import CommitNote, NotesRepository, lines_about
+from agent_cli.git.notes import NotesRepository
 from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.policy.git_use import Use
 from agent_tools.fs.safe_files import read_regular
@@ -51,14 +51,13 @@ def _from_notes(run_env: RunEnvironment, use: Use, path: str, number: int) -> in
     try:
         notes = NotesRepository(run_env.root, use, run_env.env)
         blamed = notes.blame(path, number)
-        note = notes.read(blamed.commit) if blamed is not None and blamed.commit else CommitNote()
+        lines = notes.read(blamed.commit).lines_about(blamed.path) if blamed is not None and blamed.commit else []
     except UsageError as error:
         echo(f"No stored session wrote this line. {escape_controls(str(error))}")
         return 1
     if blamed is None or not blamed.commit:
         echo("No stored session wrote this line.")
         return 1
-    lines = lines_about(note, blamed.path)
     echo(f"  commit {blamed.commit[:10]} of {blamed.author}, {blamed.time}: {blamed.subject}")
     if not lines:
         echo("No stored session wrote this line, and its commit has no note of one.")

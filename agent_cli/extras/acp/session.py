@@ -191,7 +191,8 @@ class EditorSession(Dialogs):
             token.cancel()
         finally:
             self._after_prompt()
-        return prompt_answer(conversation.last, self.agent.history, cancelled=token.cancelled)
+        last = self.agent.history[-1] if self.agent.history else None
+        return prompt_answer(conversation.last, last, cancelled=token.cancelled)
 
     def cancel(self) -> None:
         """Stop the running prompt and its question. Thread-safe."""

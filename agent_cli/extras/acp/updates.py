@@ -26,7 +26,6 @@ from agent_cli import (
     Usage,
 )
 from agent_cli.extras.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
-from agent_cli.kernel.messages import Message
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
@@ -76,13 +75,12 @@ class PromptFailedError(Exception):
         self.kind = failure.kind
 
 
-def prompt_answer(result: TurnResult | None, history: Sequence[Message], *, cancelled: bool) -> Update:
+def prompt_answer(result: TurnResult | None, last: object, *, cancelled: bool) -> Update:
     """Return the answer to a prompt: why its turn ended, and what it used. Raises PromptFailedError.
 
-    result: None for a prompt without a turn, such as a command.
+    result: None for a prompt without a turn, such as a command. last: the last message of the history.
     """
     failure = getattr(result, "failure", None)
-    last = history[-1] if history else None
     reason = "end_turn"
     if cancelled or (isinstance(result, Failed) and failure is None):
         reason = "cancelled"

@@ -9,7 +9,6 @@ from agent_cli import CallView, Event, SessionView
 from agent_cli.extras.reports.findings import ReviewFinding, read_findings
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.results import Check
-from agent_cli.kernel.session.completion_record import completion_record
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput
 from agent_tools.text import shorten, utc_stamp
@@ -87,7 +86,7 @@ class RunCollector:
             if done is not None and done.check is not None and isinstance(done.display, CommandOutput):
                 command = self._redact(done.check.command)
                 checks[command], outputs[command] = done.check.replace(command=command), self._output(done.display)
-        completion = self._clean(completion_record(self._view, self._root).data())
+        completion = self._clean(self._view.completion(self._root).data())
         warnings = [self._redact(note.text) for note in self._view.notes("warning")]
         return RunRecord(
             result=clean,

@@ -33,7 +33,6 @@ from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session import export
-from agent_cli.kernel.session.completion_record import completion_record
 from agent_cli.models.catalog import ModelInfo, price_per_million
 from agent_cli.models.offers import MAX_ON_SCREEN, in_shares, usable_models
 from agent_cli.models.server_info import served_models
@@ -363,7 +362,7 @@ async def get_record(hub: Hub, request: Request) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         view = StoredSession(path).view() if path.is_file() else SessionView()
-        return completion_record(view).data()
+        return view.completion().data()
 
     return await asyncio.to_thread(read)
 

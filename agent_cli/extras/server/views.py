@@ -18,6 +18,7 @@ from agent_cli import (
     ApprovalQuestion,
     ApprovalRequested,
     QuestionAsked,
+    Restored,
     RunEnvironment,
     SessionStore,
     SessionSummary,
@@ -35,7 +36,6 @@ from agent_cli.extras.server.words import head_facts, list_facts, usage_rows
 from agent_cli.kernel.runtime.pending import saved_environment
 from agent_cli.kernel.session.files import LogLine
 from agent_cli.kernel.session.pending_items import has_expired
-from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.models.catalog import lookup
 from agent_tools.fs.workspace import Workspace

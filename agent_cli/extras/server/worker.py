@@ -28,6 +28,7 @@ from agent_cli import (
     MessageAdded,
     QuestionAsked,
     QuestionReply,
+    Restored,
     Session,
     SessionStore,
     StoredSession,
@@ -49,7 +50,7 @@ from agent_cli.kernel.run_environment import StagedSessionError
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.staged_project import StagedProject
 from agent_cli.kernel.runtime.worktree_hooks import WorktreeHooks
-from agent_cli.kernel.session.records import Restored, WaitingTurn
+from agent_cli.kernel.session.records import WaitingTurn
 from agent_cli.kernel.session.store import state_folder, write_crash_report
 from agent_cli.kernel.session.view import LIVE_EVENTS
 from agent_tools.base import ToolError

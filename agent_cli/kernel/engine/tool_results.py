@@ -34,6 +34,30 @@ def absolute_path(path: Any, cwd: str) -> str:
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(str(path or ""))))
 
 
+class ToolUseResults:
+    """The objects for the calls of a session, which remember the text of files that are about to be changed.
+
+    cwd: of the session.
+    """
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._before: dict[object, str | None] = {}
+
+    def started(self, call: object, tool: str, arguments: dict[str, Any]) -> None:
+        """Note that a call begins. call: identifies it."""
+        if tool in CHANGES:
+            self._before[call] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
+
+    def finished(
+        self, call: object, event: ToolFinished, message: ToolMessage, arguments: dict[str, Any],
+        todos: tuple[TodoItem, ...],
+    ) -> Any:  # fmt: skip
+        """Return the object of a call: see `tool_use_result`."""
+        before = self._before.pop(call, None)
+        return tool_use_result(event, message, arguments, self._cwd, before=before, todos=todos)
+
+
 def tool_use_result(
     finished: ToolFinished,
     message: ToolMessage,
@@ -163,27 +187,7 @@ def subagent_result(text: str, prompt: str, usage: Usage, calls: int, millisecon
         "totalToolUseCount": calls,
         "totalDurationMs": milliseconds,
         "totalTokens": usage.input + usage.output,
-        "usage": usage_object(usage),
-    }
-
-
-def usage_object(usage: Usage) -> dict[str, Any]:
-    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
-    return {
-        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
-        "reasoning_tokens": usage.reasoning,
-        "server_tool_use": {"web_search_requests": usage.web_searches, "web_fetch_requests": 0},
-        "service_tier": "standard",
-        "cache_creation": {
-            "ephemeral_1h_input_tokens": usage.cache_write_1h,
-            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
-        },
-        "inference_geo": "",
-        "iterations": [],
-        "speed": "standard",
+        "usage": usage.claude_fields,
     }
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.kernel.results import Check, is_checked
-from agent_cli.kernel.session.view import SessionView
-from agent_cli.kernel.session.view_entries import PlanNow, WorkDone
+from agent_cli.kernel.session.view_entries import PlanNow, SessionEntries, WorkDone
 from agent_tools.record import Value
 from agent_tools.results import TodoItem
 from agent_tools.text import counted, one_line, short_duration, shorten
@@ -105,6 +104,22 @@ class CompletionRecord(Value):
     outside: RecordedStep | None = None
     files: tuple[ChangedFile, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, view: SessionEntries, root: str = "") -> CompletionRecord:
+        """Return the record of a session. root: the project's folder, if its header is not in the view."""
+        made = _Builder(view.work, root or (view.header.root if view.header is not None else ""))
+        plans = tuple(
+            PlanRecord(
+                plan.turn, plan.approved, tuple(made.step(s.item.content, s.status, s.places) for s in plan.steps)
+            )
+            for plan in made.plans
+        )  # fmt: skip
+        outside = made.step("", "completed", made.outside) if made.outside else None
+        return cls(
+            plans, outside if outside and (outside.files or outside.evidence) else None,
+            made.files(range(len(made.done))), made.unchecked,
+        )  # fmt: skip
 
     @property
     def has_evidence(self) -> bool:
@@ -337,22 +352,6 @@ def _verdict(evidence: Sequence[Evidence], changed: bool) -> Verdict:
     if passed := [each for each in evidence if each.outcome == "passed"]:
         return "passed" if any(not each.stale for each in passed) else "stale"
     return "unproven" if evidence else "unchecked" if changed else "none"
-
-
-def completion_record(view: SessionView, root: str = "") -> CompletionRecord:
-    """Return the record of a session. root: the project's folder, if its header is not in the view."""
-    made = _Builder(view.work, root or (view.header.root if view.header is not None else ""))
-    plans = tuple(
-        PlanRecord(
-            plan.turn, plan.approved, tuple(made.step(s.item.content, s.status, s.places) for s in plan.steps)
-        )
-        for plan in made.plans
-    )  # fmt: skip
-    outside = made.step("", "completed", made.outside) if made.outside else None
-    return CompletionRecord(
-        plans, outside if outside and (outside.files or outside.evidence) else None,
-        made.files(range(len(made.done))), made.unchecked,
-    )  # fmt: skip
 
 
 def step_lines(step: RecordedStep) -> Iterator[tuple[str, Tone]]:

@@ -184,6 +184,10 @@ class SessionStore:
                 found[glanced.session_id] = items
         return found
 
+    def save_plan(self, session_id: str, call_id: str, plan: dict[str, Any]) -> None:
+        """Save the plan that awaits approval, replacing an earlier one. An unwritable folder is ignored."""
+        pending_plans.save_plan(self.folder, pending_plans.WaitingPlan(session_id, call_id, plan, time.time()))
+
     def claim_plan(self, session_id: str | None = None) -> WaitingPlan | None:
         """Remove and return the plan that awaits approval, exclusively; None if there is none.
 
@@ -210,6 +214,11 @@ class StoredSession:
 
     def __init__(self, path: Path) -> None:
         self.path, self.session_id = path, path.stem
+
+    @property
+    def draft(self) -> Path:
+        """The file with the text of the input line and the queued messages, which may not exist."""
+        return files.draft_file(self.path)
 
     @property
     def store(self) -> SessionStore:

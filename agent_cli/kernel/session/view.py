@@ -6,7 +6,7 @@ Exports, reports, `agent show` and lists are projections of it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.kernel.events import (
     AnswerRestarted,
@@ -67,9 +67,12 @@ from agent_tools.record import DecodeError, from_json
 from agent_tools.results import CommandOutput, Diff, Note
 from agent_tools.text import shorten
 
+if TYPE_CHECKING:
+    from agent_cli.kernel.session.completion_record import CompletionRecord
+
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
-    from agent_cli.kernel.session import restore  # to read a log
+    from agent_cli.kernel.session import completion_record, restore  # to read a log
 
 KINDS = events_by_tag(
     "ApprovalRequested ApprovalResolved Compacted HookRan MessageAdded Noted Pinned PlanChanged PlanContinued "
@@ -126,6 +129,10 @@ class SessionView(SessionEntries):
         self._last = Usage()
         # Turns that are no longer in `turns`, and who approved the plan that comes next.
         self._dropped, self._approved = 0, ""
+
+    def completion(self, root: str = "") -> CompletionRecord:
+        """Return what was planned and done. root: the project's folder, if the view has no header."""
+        return completion_record.CompletionRecord.of(self, root)
 
     @classmethod
     def of_log(cls, data: bytes) -> SessionView:

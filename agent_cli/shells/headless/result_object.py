@@ -20,7 +20,6 @@ from agent_cli import (
     TurnResult,
     Usage,
 )
-from agent_cli.kernel.engine.tool_results import usage_object
 from agent_cli.kernel.events import ModelRetry, decider_word
 from agent_cli.kernel.results import Cap
 from agent_cli.shells.headless.output import Outcome
@@ -89,7 +88,7 @@ def result_object(
         "session_id": session_id,
         "total_cost_usd": total.cost,
         "cost_is_reliable": total.reliable and not total.estimated,
-        "usage": usage_object(end.usage),
+        "usage": end.usage.claude_fields,
         "modelUsage": {name: model_usage(usage, windows) for name, usage in view.models.items()},
         "permission_denials": [
             {

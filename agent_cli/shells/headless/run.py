@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agent_cli import ApprovalRequested, Complete, Event, QuestionAsked, Suspended, TurnResult, Usage
+from agent_cli import ApprovalRequested, Complete, Event, QuestionAsked, SessionStore, Suspended, TurnResult, Usage
 from agent_cli.console import print_line, print_notice, print_text
 from agent_cli.kernel.results import Spent, empty_end
 from agent_cli.shells.headless.input import NotTextError, Signals, compose_prompt, read_stdin
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from agent_cli.shells.headless.stream_json import StreamJson
 
 with lazy_imports():
-    from agent_cli.kernel.session import live, pending_items, pending_plans
+    from agent_cli.kernel.session import live, pending_items
     from agent_cli.shells.headless import (
         denials,  # few runs have any
         result_object,  # with its tables of words
@@ -426,8 +425,7 @@ def finish(
         in_text = options.output_format == "text"
         headless_pending.print_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
-            plan = pending_plans.WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
-            pending_plans.save_plan(report.folder, plan)
+            SessionStore.at(report.folder).save_plan(report.session_id, pending[0]["call_id"], pending[0]["plan"])
     code = exit_code(outcome, fail_on_degraded=options.fail_on_degraded, signal_number=caught)
     return code if written else code or FAILED
 

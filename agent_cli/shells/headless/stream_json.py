@@ -24,7 +24,7 @@ from agent_cli import (
     __version__,
 )
 from agent_cli.kernel import message_ids
-from agent_cli.kernel.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
+from agent_cli.kernel.engine.tool_results import ToolUseResults
 from agent_cli.kernel.events import ArgumentsDelta, CallStarted, ThinkingSigned, decider_word
 from agent_cli.kernel.messages import Thinking, claude_blocks
 from agent_cli.kernel.session.pending_items import pending_item
@@ -93,7 +93,7 @@ class StreamJson:
         self._messages: dict[str | None, PartialMessage] = {}
         # Calls whose results are not written, with their UUIDs and conversations; and what files had in them before.
         self._results: dict[CallView, tuple[str, LiveSession]] = {}
-        self._before: dict[CallView, str | None] = {}
+        self._details = ToolUseResults(cwd)
         self._parent: str | None = None
         self._compacting = False
         self._state = ""
@@ -150,7 +150,7 @@ class StreamJson:
     def close(self) -> None:
         """End the open answer and the running tasks."""
         for message in self._messages.values():
-            message.stop(None, usage_object(Usage()))
+            message.stop(None, Usage().claude_fields)
         self._messages.clear()
         self._parent = None
         self.tasks.watch(self._jobs())
@@ -233,7 +233,7 @@ class StreamJson:
 
                 # All lines of a message have the same ID, even if the provider gives none.
                 message_id = event.id or f"msg_{new_uuid()}"
-                message = PartialMessage(write, message_id, event.model or self._model, usage_object(event.usage))
+                message = PartialMessage(write, message_id, event.model or self._model, event.usage.claude_fields)
                 self._messages[parent] = message
             case "restarted" | "ended":
                 self._stop_message(None)
@@ -243,7 +243,7 @@ class StreamJson:
     def _stop_message(self, stop_reason: str | None, usage: Usage | None = None) -> None:
         message = self._messages.pop(self._parent, None)
         if message is not None:
-            message.stop(stop_reason, usage_object(usage or Usage()))
+            message.stop(stop_reason, (usage or Usage()).claude_fields)
 
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
@@ -355,7 +355,7 @@ class StreamJson:
             "content": blocks,
             "stop_reason": stop,
             "stop_sequence": None,
-            "usage": usage_object(used),
+            "usage": used.claude_fields,
             "container": None,
             "context_management": None,
         }
@@ -373,8 +373,8 @@ class StreamJson:
             self._call_line("tool_started", call.call_id, tool_name=tool)
         if tool_traits(tool).nested:
             self.tasks.started(call, self._parent)
-        elif tool in CHANGES:
-            self._before[call] = text_before(absolute_path(call.arguments.get("file_path"), self._cwd))
+        else:
+            self._details.started(call, tool, call.arguments)
 
     def _turn_finished(self) -> None:
         """Write results that have not been written yet; at the end of the whole turn, also end its tasks."""
@@ -408,14 +408,13 @@ class StreamJson:
             "content": content,
             "is_error": message.is_error,
         }
-        before = self._before.pop(call, None)
         task = self.tasks.running.get(call.call_id)
         if task is not None and task.background and not message.is_error:
             task = None  # it has only begun
         else:
             task = self.tasks.finished(call.call_id, "failed" if message.is_error else "completed", message.text)
         job = self.tasks.watch(self._jobs(), call.call_id)
-        details = tool_use_result(event, message, call.arguments, self._cwd, before=before, todos=view.plan)
+        details = self._details.finished(call, event, message, call.arguments, view.plan)
         if job is not None and tool_traits(event.tool).command_argument:
             command = {"stdout": message.text, "stderr": "", "interrupted": False, "isImage": False}
             details = {**(details if isinstance(details, dict) else command), "backgroundTaskId": job}

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from agent_cli import Approver, Asker, Config, LiveSession, RunEnvironment, Session, Usage
-from agent_cli.kernel.engine.conversation import Conversation
 from agent_cli.kernel.runtime.session_commands import SESSION_COMMANDS
 from agent_cli.knowledge.loader import all_styles, load_extensions
 from agent_cli.models.catalog import newest_claude
@@ -93,7 +92,7 @@ class OpenSession(ABC):
         return self.setup.config
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> Session:
         """The conversation of the open agent."""
         return self.agent
 

@@ -19,6 +19,7 @@ from agent_cli import (
     Config,
     Layers,
     Mode,
+    Restored,
     RunEnvironment,
     Session,
     UsageError,
@@ -34,7 +35,6 @@ from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
 from agent_cli.kernel.runtime.models import NoAccessError, ReachableModels
 from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.session.history import Exchange
-from agent_cli.kernel.session.records import Restored
 from agent_cli.kernel.session.store import schedules_folder, state_folder
 from agent_cli.shells.terminal.dialogs.approval import NO, YES
 from agent_cli.shells.terminal.dialogs.model import Choice, Dialog, GiveAnswer, Prose

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.kernel.session.files import draft_file, is_running
+from agent_cli import SessionStore
+from agent_cli.kernel.session.files import is_running
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
@@ -93,7 +94,7 @@ class DraftFile:
     """The draft of one session. No method raises; if the disk refuses, the previous draft stays."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
-        self.path = draft_file(folder / f"{session_id}.jsonl")
+        self.path = SessionStore.at(folder).session(session_id).draft
         self._session_id = session_id
         self._last: tuple[str, tuple[str, ...]] | None = None
 

@@ -36,7 +36,6 @@ from agent_tools.text import counted, one_line, parse_number, short_path, shorte
 
 with lazy_imports():
     from agent_cli.git import notes  # only for commits with a note
-    from agent_cli.kernel.session import completion_record
 
 # A title has the width of the view, which cuts it.
 _MAX_LISTED, _MAX_TITLE_CHARS = 30, 1_000
@@ -307,13 +306,13 @@ def _write_note(ctx: SlashContext, name: str) -> None:
     if found is None:
         ctx.say("No note was written: the session is not saved.")
         return
-    record = completion_record.completion_record(found)
+    record = found.completion()
     repository = notes.NotesRepository(ctx.run_env.root, ctx.layers.trust.git_use, ctx.run_env.env)
     commit = repository.commit(name)
-    redact, session = Redactor(ctx.run_env.env), ctx.agent.session_id
-    text = notes.note_text(found, record, session, repository.files(commit), redact)
+    session = ctx.agent.session_id
+    text = repository.text(found, record, session, commit)
     written = repository.offer(commit, session, text, ctx.say, lambda question: ctx.confirm(question, grave=False))
-    ctx.say(f"Noted in {notes.NOTES_REF}." if written else "No note was written.")
+    ctx.say(f"Noted in {repository.REF}." if written else "No note was written.")
 
 
 def _session_changes(ctx: SlashContext, asked: CommitArguments) -> SessionChanges:

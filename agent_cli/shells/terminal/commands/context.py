@@ -21,15 +21,11 @@ from agent_cli.shells.terminal.render.ansi import cells, truncate_cells
 from agent_cli.shells.terminal.render.console import styled
 from agent_cli.shells.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
-from agent_tools.lazy import lazy_imports
 from agent_tools.results import TodoItem
 from agent_tools.text import counted, dollars, one_line, parse_number, short_count, shorten
 
 if TYPE_CHECKING:
     from agent_cli import SessionView
-
-with lazy_imports():
-    from agent_cli.kernel.session import completion_record  # read logs, which is not needed at the start
 
 MAX_BAR_CELLS = 100
 _MAX_CHOICES = 12
@@ -221,7 +217,7 @@ def _record(ctx: SlashContext, words: str) -> None:
     if found is None:
         ctx.say("The session is not saved, so there is no record of it.")
         return
-    lines = list(completion_record.completion_record(found).lines())
+    lines = list(found.completion().lines())
     ctx.show_view(View("Record", lambda width: [row for line in lines for row in prose_lines(line[0], width, line[1])]))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from agent_cli import MODES, Mode
-from agent_cli.kernel.rules import Rule, RuleError, RuleList
+from agent_cli.kernel.rules import RuleError, RuleList
 from agent_cli.kernel.runtime.tools import warn_unknown_rules
 from agent_cli.policy.policy import SESSION
 from agent_cli.shells.terminal.dialogs.view import View, ViewAction, ViewItem, prose_lines
@@ -100,15 +100,16 @@ def _permissions(ctx: SlashContext, words: str) -> None:
         ctx.say("Say: allow RULE, ask RULE, deny RULE, or remove N for a rule of this session.")
         return
     else:
-        _show_rules(ctx, rules)
+        _show_rules(ctx)
 
 
 _RULE_MARKS = {"deny": ("⊘", "bad"), "ask": ("?", "warn"), "allow": ("✓", "good")}
 
 
-def _show_rules(ctx: SlashContext, rules: Sequence[Rule]) -> None:
+def _show_rules(ctx: SlashContext) -> None:
     """Show the mode and the rules, and remove those of this session that the user picks."""
     policy = ctx.agent.policy
+    rules = sorted(policy.rules, key=lambda r: _RULE_LISTS.index(r.list))
     origin = ctx.layers.origins.get("permissions.mode", "the default")
     now = f"mode: {policy.mode}" + (f" ({origin})" if policy.mode == ctx.agent.settings.permissions.mode else "")
     what = f"\n{MODE_HELP[policy.mode]}" if ctx.has_menus else ""

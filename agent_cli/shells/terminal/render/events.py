@@ -40,7 +40,6 @@ from agent_tools.text import counted, dollars, short_duration, shorten, tokens_u
 
 with lazy_imports():
     from agent_cli.hooks import events as hook_events
-    from agent_cli.kernel.session import completion_record  # only for turns with a plan
 
 _ADVICE_BY_KIND = {
     "auth": "/login stores another key; agent doctor shows which one is used.",
@@ -351,7 +350,7 @@ class EventRenderer:
         number, work = self.view.turn_number, self.view.work
         if event.result == "Suspended" or not any(isinstance(w, PlanNow) and w.turn == number for w in work):
             return
-        found = completion_record.completion_record(self.view)
+        found = self.view.completion()
         if found.has_evidence:
             self._say(f"{found.summary} · {'/record' if self._plan is None else RECORD_KEY}", "dim")
 
