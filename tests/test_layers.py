@@ -140,7 +140,7 @@ BUDGETS = {
     "agent_tools.web": 850, "cli": 8150, "config": 2650, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
     "extras.schedules": 740, "extras.server": 6750, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
-    "kernel.engine": 10600, "kernel.runtime": 7400, "kernel.session": 7150, "knowledge": 1950,
+    "kernel.engine": 10600, "kernel.runtime": 7450, "kernel.session": 7150, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
     "models": 8300, "policy": 12300, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3050,
@@ -365,7 +365,7 @@ def test_front_ends_take_public_names_from_the_package() -> None:
 
 # Names of other rooms, by room, that the shells, the command line, the extras and the doctor import beside the API. It
 # falls; a front end that needs more asks the objects that it has, and they get a method.
-INSIDE = 576
+INSIDE = 0
 
 
 def test_front_ends_import_few_names_from_inside() -> None:

@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, MutableMapping
 from itertools import islice
 
+import agent_cli
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.config import config, schema
+    from agent_cli.config import schema
     from agent_cli.hooks import events as hook_events
-    from agent_cli.kernel import rules, run_environment
-    from agent_cli.kernel.runtime import environment, models
-    from agent_cli.kernel.session import store
+    from agent_cli.kernel import rules
+    from agent_cli.kernel.runtime import models
     from agent_cli.mcp import config as mcp_config
     from agent_cli.models import catalog, offers, registry
 
@@ -52,10 +52,10 @@ def complete_waiting_sessions(incomplete: str) -> list[Candidate]:
 
 def _sessions(incomplete: str, ended: tuple[str, ...] = ()) -> list[Candidate]:
     try:
-        here = environment.find_environment(os.environ)
-    except run_environment.UsageError:
+        here = agent_cli.find_environment(os.environ)
+    except agent_cli.UsageError:
         return []
-    project = store.SessionStore.of(here)
+    project = agent_cli.SessionStore.of(here)
     found = []
     for session in islice(project.summaries(), _MAX_SESSIONS):
         if session.session_id.startswith(incomplete) and (not ended or session.ended in ended):
@@ -66,7 +66,7 @@ def _sessions(incomplete: str, ended: tuple[str, ...] = ()) -> list[Candidate]:
 def complete_models(incomplete: str) -> list[Candidate]:
     """Return the names of models: of the providers with a key, or of all providers if there is none."""
     named = catalog.known_models(incomplete)
-    here = environment.find_environment(os.environ)
+    here = agent_cli.find_environment(os.environ)
     ready = offers.providers_with_keys(os.environ, models.ReachableModels(here, schema.Settings()).keys.names())
     usable = [m for m in named if m.provider in ready] if "/" not in incomplete else []
     return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
@@ -79,7 +79,7 @@ def complete_providers(incomplete: str) -> list[Candidate]:
 
 def complete_logins(incomplete: str) -> list[Candidate]:
     """Return the names of the providers that the user logged in to."""
-    here = environment.find_environment(os.environ)
+    here = agent_cli.find_environment(os.environ)
     return [
         name for name in models.ReachableModels(here, schema.Settings()).keys.names() if name.startswith(incomplete)
     ]
@@ -98,10 +98,10 @@ def complete_events(incomplete: str) -> list[Candidate]:
 def complete_servers(incomplete: str) -> list[Candidate]:
     """Return the names of the MCP servers that are declared here."""
     try:
-        here = environment.find_environment(os.environ)
-        given = config.Config()
-        found, _ = mcp_config.find_servers(given, here, environment.read_settings(given, here, []))
-    except run_environment.UsageError:
+        here = agent_cli.find_environment(os.environ)
+        given = agent_cli.Config()
+        found, _ = mcp_config.find_servers(given, here, agent_cli.read_settings(given, here, []))
+    except agent_cli.UsageError:
         return []
     return [f.name for f in found if f.name.startswith(incomplete) and _PLAIN.fullmatch(f.name)]
 

@@ -202,8 +202,8 @@ class Session(Conversation):
             self.mcp = SessionServers(
                 build.servers, self, build.table, commands, self.layers.rules, self.settings, self.chosen, build.warn
             )
-        if build.config.name and (name := sanitize_title(build.config.name)):
-            self.rename(SessionNamed(name))
+        if build.config.name:
+            self.rename(build.config.name, tidy=True)
         if self.mcp is not None and not build.attended and build.embedded.waits:
             try:
                 self.mcp.wait_ready()
@@ -335,11 +335,17 @@ class Session(Conversation):
         """The catalog's entry for the model, if any."""
         return self.chosen.info
 
-    def rename(self, named: SessionNamed) -> None:
-        """Name the session; callable from any thread. A session without messages stores the name with its first one."""
-        self.name = named.name
+    def rename(self, name: str, model: str = "", usage: Usage = Usage(), *, tidy: bool = False) -> None:  # noqa: B008
+        """Name the session; callable from any thread. A session without messages stores the name with its first one.
+
+        model, usage: what made the name, and what that cost.
+        tidy: of a longer text, take a title; nothing happens if none is left.
+        """
+        if tidy and not (name := sanitize_title(name)):
+            return
+        self.name = name
         self._unsaid = [event for event in self._unsaid if not isinstance(event, SessionNamed)]
-        self._record(named)
+        self._record(SessionNamed(name, model, usage))
 
     def charge(self, model: str, usage: Usage) -> None:
         """Count a model call that the user made beside the turns; callable from any thread."""

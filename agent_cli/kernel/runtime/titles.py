@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 
 from agent_cli.config.prompts import prompt
-from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import AssistantMessage, UserMessage, is_user_message, user_text
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.runtime.models import lazy_model
@@ -60,7 +59,7 @@ class Titles:
         title = sanitize_title(answer.text)
         # A name that the user chose in the meantime takes precedence.
         if title and not agent.name and not self._cancel.cancelled:
-            agent.rename(SessionNamed(title, opened.label, usage))
+            agent.rename(title, opened.label, usage)
             self._on_usage(usage)
 
 

@@ -17,7 +17,6 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.config.rule_lists import rule_list
 from agent_cli.hooks import Hook
 from agent_cli.hooks.events import HOOK_EVENTS
-from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.modes import MODE_ALIASES, Effort
 from agent_cli.kernel.rules import RuleError, RuleList
 from agent_cli.kernel.runtime.saved_settings import SettingsFile
@@ -122,7 +121,7 @@ def _list_hooks(session: OpenSession, fields: Fields) -> Fields:
 
 @_SESSION.handles("rename_session")
 def _rename(session: OpenSession, fields: Fields) -> Fields:
-    session.agent.rename(SessionNamed(" ".join(str(fields["title"]).split())))
+    session.agent.rename(" ".join(str(fields["title"]).split()))
     return {}
 
 

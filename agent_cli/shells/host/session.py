@@ -14,7 +14,6 @@ from typing import Any
 
 from agent_cli import Config, Event, Failed, Session, Suspended, TurnResult, UsageError, read_settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.messages import parse_media
 from agent_cli.kernel.results import empty_end
 from agent_cli.kernel.run_environment import OutputError
@@ -223,7 +222,7 @@ class HostSession(OpenSession):
         self._initialized = read_initialize(request.fields, self.callbacks)
         self._open()
         if self._initialized.title:
-            self.agent.rename(SessionNamed(self._initialized.title))
+            self.agent.rename(self._initialized.title)
         self._channel.answer(request, self._about(request))
 
     def _about(self, request: ControlRequest) -> Fields:

@@ -35,9 +35,7 @@ from agent_cli import (
     __version__,
 )
 from agent_cli.config.schema import Settings
-from agent_cli.kernel.events import SessionNamed
 from agent_cli.kernel.redact import Redactor
-from agent_cli.kernel.runtime.session_log import sanitize_title
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.version import PACKAGE
 from agent_cli.shells.terminal.dialogs.session_picker import session_row
@@ -313,8 +311,7 @@ def _fork(ctx: SlashContext, words: str) -> None:
         ctx.say("There is nothing to copy: this session has no record on disk.")
         return
     old = ctx.fork()
-    if name := sanitize_title(words):
-        ctx.agent.rename(SessionNamed(name))
+    ctx.agent.rename(words, tidy=True)
     ctx.say(f"In a copy of this session; the other one: agent --resume {old[:8]}")
 
 
@@ -322,8 +319,7 @@ def _fork(ctx: SlashContext, words: str) -> None:
 def _rename(ctx: SlashContext, words: str) -> None:
     if not words and ctx.has_menus:
         words = ctx.ask("Name of this session", lambda text: text, ctx.agent.name) or ""
-    if name := sanitize_title(words):
-        ctx.agent.rename(SessionNamed(name))
+    ctx.agent.rename(words, tidy=True)
     ctx.say(f"This session is called {ctx.agent.name}." if ctx.agent.name else "This session has no name.")
 
 
