@@ -258,6 +258,7 @@ class CommandReads:
         readable, hidden = SearchFilter(self._matcher, self._workspace), reading.hidden
         shown = _reincluded_above(path) if hidden == "none" else []
         looked, folders, first, linked = 0, [path], None, None
+        entered = {real_path(path)}
         while folders:
             here = folders.pop()
             try:
@@ -281,6 +282,11 @@ class CommandReads:
                         return found.replace(text=path)
                     # One that only leads outside must not hide a denied or secret file.
                     linked = linked if linked is not None and linked.final else found.replace(text=path)
+                # For the sake of rules; what may be behind links to parents is no reason for a question by itself.
+                if reading.enters and self._kept and entry.is_symlink() and entry.is_dir():
+                    real = real_path(entry.path)
+                    folders += [] if real in entered else [real]
+                    entered.add(real)
                 folder = entry.is_dir(follow_symlinks=False)
                 left_out = reading.closed if folder else reading.without
                 if any(fnmatchcase(entry.name, pattern) for pattern in left_out):

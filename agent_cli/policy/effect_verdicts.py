@@ -187,7 +187,8 @@ class EffectVerdicts:
                 elif held := self._secret_place_below(Path(path)):
                     yield Verdict(text, Level.ASK, f"reads everything below {path}, which includes {held}", final=True)
                 return
-            reading = FileRead(path, "tree" if kind == "tree" else "content")
+            far = touch.follows == "below"
+            reading = FileRead(path, "tree" if kind == "tree" else "content", follows=far, enters=far)
             for verdict in self._reads.verdicts_of(part, reading):
                 if verdict.level is Level.DENY or verdict.final or self._leaks(part, path):
                     yield verdict

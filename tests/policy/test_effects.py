@@ -85,6 +85,45 @@ def test_a_rule_that_names_the_target_covers_it(tmp_path: Path) -> None:
     assert decide(root, "tar --to-command=cat -xf a", allow="Bash(tar --to-command=cat:*)").level is Level.ALLOW
 
 
+FOLLOWING = [
+    "grep -R x src", "grep -nR x src", "egrep --dereference-recursive x src", "rg -L x src", "rg -uu --follow x src",
+    "cp -rL src ../copy", "cp -r --dereference src out", "cp -RLv src out", "rsync -rL src/ out",
+    "rsync -ak --copy-links src/ out", "tar chf x.tar src", "tar -c --dereference -f x.tar src", "zip -r x.zip src",
+    "scp -r src host:", "7z a x.7z src", "diff -r src docs",
+]  # fmt: skip
+STAYING = [
+    "grep -r x src", "rg x src", "cp -r src out", "cp -rP src out", "rsync -a src/ out", "tar cf x.tar src",
+    "zip -ry x.zip src", "zip -r --symlinks x.zip src",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+@pytest.mark.parametrize("command", [*FOLLOWING, *STAYING])
+def test_links_below_a_folder_are_followed_where_the_program_follows_them(
+    tmp_path: Path, command: str, linked: str
+) -> None:
+    root, other = tmp_path / "work", tmp_path / "other"
+    for folder in (root / "src/deep", root / "docs", other / "plans"):
+        folder.mkdir(parents=True)
+    (other / "plans/x").write_text("x")
+    (root / "src/deep/link").symlink_to(other / "plans/x" if linked == "file" else other)
+    (root / "src/deep/round").symlink_to(root / "src")
+    assert decide(root, command, allow="Bash", deny="Read(other/**)").level is Level.ALLOW
+    found = decide(root, command, allow="Bash", deny=f"Read(/{other}/plans/**)")
+    assert (found.level is not Level.ALLOW) == (command in FOLLOWING)
+
+
+def test_more_files_than_are_looked_at_are_asked_about(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    for number in range(40):
+        folder = root / f"{number:02}"
+        folder.mkdir(parents=True)
+        for name in range(30):
+            (folder / f"{name}.txt").touch()
+    assert decide(root, "cat */1.txt").level is Level.ALLOW
+    assert "too many files to look at each" in decide(root, "cat */*.txt").reason
+
+
 def test_a_removal_takes_a_link_and_not_what_it_leads_to(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()
@@ -116,6 +155,8 @@ def _archive(path: Path, *names: str, link: str = "") -> None:
         if link:
             info = tarfile.TarInfo("link")
             info.type, info.linkname = tarfile.SYMTYPE, link
+            if link.startswith("="):
+                info.type, info.linkname = tarfile.LNKTYPE, link[1:]
             tar.addfile(info)
 
 
@@ -129,6 +170,8 @@ def _archive(path: Path, *names: str, link: str = "") -> None:
         (("../x",), "", Level.ASK),
         (("a",), "/etc", Level.ASK),
         (("a",), "../..", Level.ASK),
+        (("a",), "=a", Level.ALLOW),
+        (("a",), "=.git/hooks/pre-commit", Level.ASK),
     ],
 )
 def test_an_archive_is_judged_by_the_files_that_it_holds(

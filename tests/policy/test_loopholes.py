@@ -37,6 +37,19 @@ def test_a_link_of_the_workspace_is_not_the_program_whose_name_it_has(root: Path
         assert f"{name} is a link of the workspace" in decision.reason
 
 
+def test_a_program_of_the_workspace_or_of_a_folder_that_moves_is_not_the_usual_one(root: Path) -> None:
+    (root / "bin").mkdir()
+    shutil.copy("/bin/true", root / "bin/cat")
+    for path, reason in (
+        (f"{root}/bin:/usr/bin:/bin", f"cat is {root}/bin/cat, a file of the workspace"),
+        ("bin:/usr/bin:/bin", "PATH has a folder that is not absolute"),
+        (":/usr/bin:/bin", "PATH has a folder that is not absolute"),
+    ):
+        decision = _gate(root, path).decide("Bash", [Effect("run", "cat a.txt")])
+        assert (decision.level, reason in decision.reason) == (Level.ASK, True), path
+    assert _gate(root, "/usr/bin:/bin:bin").decide("Bash", [Effect("run", "cat a.txt")]).level is Level.ALLOW
+
+
 def test_the_python_of_a_virtual_environment_is_python(root: Path) -> None:
     folder = root / ".venv/bin"
     folder.mkdir(parents=True)

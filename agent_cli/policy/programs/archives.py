@@ -112,7 +112,7 @@ def _tar(found: Arguments) -> Iterator[Touch]:
         yield Touch("unpack", archives[0] if len(archives) == 1 else Word("-"), folder)
     elif writes:
         below = [w if w.text.startswith("/") else w.replace(text=os.path.join(folder.text, w.text)) for w in operands]
-        yield from (Touch("tree", w) for w in below)
+        yield from (Touch("tree", w, follows="below" if "h" in letters else "") for w in below)
         if removes:
             yield from (Touch("remove", w, follows="below" if "h" in letters else "") for w in below)
 
@@ -288,7 +288,7 @@ ARCHIVE_ROWS = expand_rows({
     "tar bsdtar gtar": Row("", shows="text", flags="-t -v -z -j -J --list --verbose --gzip --bzip2 --xz",
         read="-f --file", prepare=_dashed_tar, check=_check_tar, own=True, subcommands=1, effects=_tar),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
-        write="-O --output-file -lf --logfile-path", value="-x -i -n", effects=_zip),
+        write="-O --output-file -lf --logfile-path", value="-x -i -n", links="! -y --symlinks", effects=_zip),
     "unzip": Row("", shows="content", flags=_UNZIP_SHOWS + " -q -1", into="-d", value="-x", act="-: -P",
         check=lambda found: "" if found.has(*_UNZIP_SHOWS.split()) else "unpacking", others="maybe", effects=_unzip),
     "gzip gunzip bzip2 bunzip2": _packer("-S --suffix -b --bits"),
@@ -300,7 +300,7 @@ ARCHIVE_ROWS = expand_rows({
     "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
     "7z 7za 7zz": Row("", shows="content", flags="-slt -ba -r", own=True, subcommands=1, check=_check_seven,
-        effects=_seven),
+        links="*", effects=_seven),
     "zcat bzcat xzcat zstdcat": reading_row("content", "fvq"),
     "jar": Row("", own=True, subcommands=1, effects=_tar),
 })  # fmt: skip

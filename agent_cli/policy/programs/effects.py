@@ -34,7 +34,7 @@ class FileRead(Value):
     only: name patterns of the files that are read, if restricted.
     without: name patterns of files that are not read.
     closed: name patterns of directories that are not entered.
-    follows: links below a tree are followed.
+    follows: links below a tree are followed. enters: those that lead to directories, too.
     split: the names of a tree come as text that is split at blanks.
     """
 
@@ -45,6 +45,7 @@ class FileRead(Value):
     without: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     follows: bool = False
+    enters: bool = False
     split: bool = False
 
 
@@ -58,7 +59,7 @@ class Touch(Value):
         which may be a file, or "program" for the file that an interpreter runs.
     where: directory of a link, the one unpacked into, or the one that listed names start from.
     follows: whether the program acts on the target of a link: of one that is named, or also of those below. It is only
-        needed for "remove"; all other kinds act on the target of a link that is named.
+        needed for "remove" and "tree"; all kinds but "remove" act on the target of a link that is named.
     selective: of "remove", only some of what is below a directory.
     replaces: of "write", what the file held before is lost.
     starts: of "run", another program may be started, which a deny rule could name.

@@ -110,7 +110,17 @@ class Invocation:
         if not self.words:
             return ()
         found = [*self._of_runner(), *self._of_program()]
+        if self._follows_links:
+            found = [touch.replace(follows="below") if touch.kind == "tree" else touch for touch in found]
         return tuple(_from_input(touch, self.part) for touch in found)
+
+    @property
+    def _follows_links(self) -> bool:
+        """Whether it follows the links below a directory that it reads."""
+        how, *options = self.row.links.split() if self.row is not None and self.row.links else [""]
+        if how in ("", "*"):
+            return how == "*"
+        return not self.arguments.has(*options) if how == "!" else self.arguments.has(how, *options)
 
     def _of_runner(self) -> Iterator[Touch]:
         """Yield effects of the options of `npx`, `uv run` and the like.

@@ -151,7 +151,7 @@ def _of_row(name: str, row: Row, words: tuple[Word, ...]) -> Reads:
     what: Literal["names", "content", "tree"] = "tree" if deep else "names" if row.shows == "names" else "content"
     narrow = _search_filters(name, found) if deep and name != "diff" else ((), (), ())
     follows = name == "diff" and not found.has("--no-dereference")
-    return (*given, *(FileRead(path, what, hidden, *narrow, follows) for path in paths if path != "-"))
+    return (*given, *(FileRead(path, what, hidden, *narrow, follows, follows) for path in paths if path != "-"))
 
 
 def _may_be_script(found: Arguments) -> bool:

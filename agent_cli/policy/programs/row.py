@@ -45,6 +45,7 @@ class Row:
     single: options of one letter are not joined.
     most: after this many operands, options are no longer those of this program.
     follows: a link that is removed is followed first.
+    links: options with which links below a directory are followed; "*" if they always are, "! -y" if not with `-y`.
     partly: which files the program itself opens is not known, only where its options lead.
     others: the role of unlisted options; by default, their values may be files.
     prepare: returns its words in the usual form of options.
@@ -77,7 +78,8 @@ class Row:
         write: str = "", into: str = "", run: str = "", starts: str = "", act: str = "", chdir: str = "",
         other: str = "", single: bool = False, shows: Operands = "", check: Callable[[Arguments], str] | None = None,
         counted: bool = False, here: bool = False, tree: str = "", numbers: bool = False, apart: bool = False,
-        strict: bool = False, most: int = 0, follows: Literal["", "named"] = "", partly: bool = False,
+        strict: bool = False, most: int = 0, follows: Literal["", "named"] = "", links: str = "",
+        partly: bool = False,
         others: Role | None = None,
         prepare: Callable[[Sequence[Word]], list[Word]] | None = None, own: bool = False,
         syntax: Callable[[Sequence[Word]], Any] | None = None,
@@ -100,6 +102,7 @@ class Row:
         self.check, self.counted, self.here = check, counted, here
         self.single, self.numbers, self.apart, self.strict, self.most = single, numbers, apart, strict, most
         self.follows: Literal["", "named"] = follows
+        self.links = links
         self.partly = partly
         self.unlisted: Role = others or ("run" if flags and not self.shows and wraps is None else "maybe")
         self.prepare, self.syntax, self.effects, self.own = prepare, syntax, effects, own

@@ -167,7 +167,7 @@ FILE_ROWS = expand_rows({
     "cp": Row("copy", flags="-r -R -a --recursive --archive --parents -n --no-clobber -u --update -f -i -p -v -L -P -H "
         "-d -T --force --interactive --verbose --no-target-directory --dereference --no-dereference", others="maybe",
         into="-t --target-directory", value="-S --suffix",
-        act="-l --link -s --symbolic-link", effects=_copy),
+        act="-l --link -s --symbolic-link", links="-L --dereference", effects=_copy),
     "mv": Row("move", flags="-n --no-clobber -f -i -u -v -T --force --interactive --update --verbose", others="maybe",
         renames=True, whole=True, into="-t --target-directory", value="-S --suffix", effects=_move),
     "install": Row("copy", flags="-d -D -c -p -v -s -T -C --directory --strip --verbose", others="maybe", renames=True,
@@ -224,10 +224,10 @@ FILE_ROWS = expand_rows({
         "--numeric-ids --no-perms --no-owner --no-group --no-times --no-o --no-g --no-p --prune-empty-dirs "
         "--list-only --backup --cvs-exclude --dirs --no-motd --executability --specials --fuzzy --delay-updates "
         "--omit-dir-times --mkpath --no-implied-dirs --no-compress --version --help",
-        effects=_rsync, network="*",
+        links="-L --copy-links -k --copy-dirlinks --copy-unsafe-links", effects=_rsync, network="*",
     ),
     "scp": Row("copy", starts="-S -o -F -D -J", value="-P -c -l -i",
         flags="-3 -4 -6 -A -B -C -p -q -r -T -v -R -O -s", effects=lambda found: copied(found, remote=True,
             deep=found.has("-r")),
-        network="*", outside=KEYS),
+        links="*", network="*", outside=KEYS),
 })  # fmt: skip

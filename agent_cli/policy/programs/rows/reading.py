@@ -148,7 +148,7 @@ _GREP = reading_row(
     "line-regexp count files-without-match files-with-matches quiet silent no-messages line-number with-filename "
     "no-filename byte-offset text null-data null initial-tab binary only-matching recursive line-buffered",
     "regexp max-count after-context before-context context color? colour? label include exclude exclude-dir "
-    "binary-files", numbers=True, read="-f --file", tree="-r --recursive",
+    "binary-files", numbers=True, read="-f --file", tree="-r --recursive", links="-R --dereference-recursive",
     effects=_search(f"{_RECURSIVE} -d --directories"),
 )  # fmt: skip
 _SUM = reading_row("content", "btz", "", "binary text tag zero")
@@ -195,7 +195,7 @@ READING_ROWS = expand_rows({
         "after-context before-context context regexp glob iglob type type-not max-count replace max-columns max-depth "
         "maxdepth threads sort sortr color colors max-filesize encoding engine path-separator pre-glob",
         read="-f --file", steer="--ignore-file", starts="--pre --hostname-bin", tree="*", here=True,
-            effects=_search(""),
+        links="-L --follow", effects=_search(""),
     ),
     "ag": reading_row(
         "pattern", "iIclLnsvwQaHorRfuU0", "ABCmG",
