@@ -243,14 +243,15 @@ def test_what_a_turn_had_spent_when_it_was_cut_off_counts_on(tmp_path: Path) -> 
     assert [action.outcome for action in spent.actions] == ["done", "failed"]
 
 
-def test_the_words_before_a_message_that_interrupted_them_are_shown(tmp_path: Path) -> None:
+def test_the_words_before_a_message_of_the_program_that_interrupted_them_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     log = written(path, MessageAdded(UserMessage("Tell.")), TurnStarted("a/b", "default"), TextDelta("Once upon"))
     until_saved(path, b"Once")
-    log.record(MessageAdded(UserMessage("0 and shorter")))
+    log.record(MessageAdded(UserMessage("<reminder>\nGo on.\n</reminder>")))
+    log.record(MessageAdded(AssistantMessage((Text("The end."),))))
     log.close()
     shown = [event.text for each in last_exchanges(path, 2) for event in each.events if isinstance(event, TextDelta)]
-    assert any(text.startswith("Once") for text in shown)
+    assert [text.strip()[:4] for text in shown] == ["Once", "The "]
 
 
 def test_a_copy_of_a_session_has_all_that_the_model_is_shown_and_has_agreed_to(tmp_path: Path) -> None:
