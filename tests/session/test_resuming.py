@@ -18,6 +18,7 @@ from agent_cli.kernel.events import (
     Pinned,
     PlanChanged,
     Rewound,
+    RoundStarted,
     TextDelta,
     ToolFinished,
     TurnStarted,
@@ -221,6 +222,36 @@ def test_going_back_counts_a_lost_first_message_too(tmp_path: Path) -> None:
     again.record(Rewound(2))
     again.close()
     assert [m.text for m in read(path).history] == [LOST_MESSAGE, "One."]
+
+
+def test_what_a_turn_had_spent_when_it_was_cut_off_counts_on(tmp_path: Path) -> None:
+    def asks(call_id: str) -> MessageAdded:
+        return MessageAdded(AssistantMessage((ToolCall(call_id, "Read", {"file_path": "a"}),)))
+
+    log = written(
+        tmp_path / "s.jsonl", MessageAdded(UserMessage("Read.")), TurnStarted("a/b", "default"),
+        RoundStarted(1), UsageAdded("a/b", Usage(10, 5, cost=0.5)), asks("c1"),
+        MessageAdded(ToolMessage("c1", "Read", "x")),
+        RoundStarted(2), UsageAdded("a/b", Usage(20, 5, cost=0.25)), asks("c2"),
+        MessageAdded(ToolMessage("c2", "Read", "no", is_error=True)), RoundStarted(3),
+    )  # fmt: skip
+    log.close()
+    turn = read(tmp_path / "s.jsonl").interrupted
+    assert turn is not None
+    spent = turn.spent
+    assert (spent.rounds, spent.tool_calls, spent.cost, spent.usage.input) == (3, 2, 0.75, 30)
+    assert [action.outcome for action in spent.actions] == ["done", "failed"]
+
+
+def test_the_words_before_a_message_of_the_program_that_interrupted_them_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    log = written(path, MessageAdded(UserMessage("Tell.")), TurnStarted("a/b", "default"), TextDelta("Once upon"))
+    until_saved(path, b"Once")
+    log.record(MessageAdded(UserMessage("<reminder>\nGo on.\n</reminder>")))
+    log.record(MessageAdded(AssistantMessage((Text("The end."),))))
+    log.close()
+    shown = [event.text for each in last_exchanges(path, 2) for event in each.events if isinstance(event, TextDelta)]
+    assert [text.strip()[:4] for text in shown] == ["Once", "The "]
 
 
 def test_a_copy_of_a_session_has_all_that_the_model_is_shown_and_has_agreed_to(tmp_path: Path) -> None:
