@@ -54,7 +54,6 @@ with lazy_imports():
     from agent_cli.extras.reports import files as reports  # only with --report
     from agent_cli.kernel.engine import progress  # only for a plan of another session
     from agent_cli.kernel.runtime import session_commands, session_log
-    from agent_cli.kernel.session import pending_plans
     from agent_cli.shells.headless import pending
     from agent_cli.shells.host import callbacks, control_table
     from agent_cli.shells.host import session as host_session
@@ -282,12 +281,11 @@ def _answer_pending_plan(agent: Session) -> None:
     expired = waiting.expired(agent.settings.plan_ttl)
     if expired:
         print_notice(expired)
-    plan = waiting.questions[waiting.undecided[0]].data
     if expired:
         conversation.expect_reply(expired)
     else:
         why = "The user replied with a comment; see their next message."
-        conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
+        conversation.expect_reply(why, waiting.feedback)
 
     def claim(text: str) -> str:
         if conversation.suspended:
@@ -317,9 +315,9 @@ def _claim_pending_plan(agent: Session) -> None:
         return
     text = f"The plan was claimed by session {agent.session_id}."
     store.session(plan.session_id).close_call(plan.call_id, text)
-    if not pending_plans.is_expired(plan.created, agent.settings.plan_ttl):
+    if not plan.expired(agent.settings.plan_ttl):
         request = plan_request(store, plan.session_id)
-        agent.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words, request))
+        agent.expect_reply(text, lambda words: plan.feedback(words, request))
 
 
 def plan_request(store: SessionStore, session_id: str) -> str:

@@ -30,6 +30,14 @@ class WaitingPlan(Value):
     plan: dict[str, Any]
     created: float
 
+    def expired(self, minutes: int) -> bool:
+        """Return True if `minutes` have passed since it was saved; with 0 minutes never."""
+        return is_expired(self.created, minutes)
+
+    def feedback(self, words: str, request: str) -> str:
+        """Wrap the user's words about it for the model. request: what it is for; "" if the model knows that."""
+        return feedback_block(self.plan, words, request)
+
 
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
     """Save the plan, replacing an earlier one. An unwritable directory is ignored."""

@@ -170,6 +170,10 @@ class WaitingTurn(Value, tag="Waiting"):
         expired = self.asked_at and pending_plans.is_expired(pending_plans.seconds_of(self.asked_at), minutes)
         return pending_plans.expired_words(minutes) if expired else ""
 
+    def feedback(self, words: str) -> str:
+        """Wrap the user's words about the plan that it waits for, for the model."""
+        return pending_plans.feedback_block(self.questions[self.undecided[0]].data, words)
+
     @property
     def is_deferred(self) -> bool:
         """True if it waits only because a hook deferred calls; resuming it asks the hook again."""
