@@ -70,6 +70,7 @@ def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path, tas
         screen.wait("type to filter")
         screen.line(task)
         screen.wait(f"queued: {task}")
+        screen.gone("no match")
         screen.line("openai")
         screen.wait("saved as `model`")
         screen.until(lambda: task in screen.input_line(), "the draft")

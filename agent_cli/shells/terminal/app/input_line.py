@@ -327,7 +327,11 @@ class InputLine:
                 self.chosen = 0
 
     def close_menu(self) -> None:
-        self.menu, self.chosen = [], -1
+        """Close the menu; while the reply is picked from it, it shows what the text leaves of it."""
+        if self.picking:
+            self.complete()
+        else:
+            self.menu, self.chosen = [], -1
 
     def move(self, step: int) -> None:
         """Move the selection in the menu."""
