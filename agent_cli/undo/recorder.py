@@ -43,7 +43,10 @@ _WALK_SECONDS = 0.3
 _FILE_DANGERS = ("delete", "tree", "overwrite", "attributes")
 # Files of a command's changes that are named, and of which the lines are counted if there are no more.
 _MAX_CHANGED, _MAX_COUNTED, _MAX_COUNTED_BYTES = 100, 30, 1_000_000
-_ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", "unpush": "pushes"}
+_ELSEWHERE = {
+    "stash": "stash entries", "branch": "branches", "ref": "branches and tags", "push": "pushes", "unpush": "pushes",
+    "history": "git's own data", "unknown": "git's own data",
+}  # fmt: skip
 
 
 class NamedPaths(Value):

@@ -167,6 +167,21 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "lost"),
+    [
+        ("git branch -M main trunk", "branches and tags"), ("git branch -f main HEAD~1", "branches and tags"),
+        ("git switch -C feature", "branches and tags"), ("git tag -d v1", "branches and tags"),
+        ("git filter-branch x", "git's own data"), ("git gc --prune=now", "git's own data"),
+        ("git reflog expire --all", "git's own data"), ("git remote remove origin", "git's own data"),
+        ("rm a.txt; git gc --prune=now", "git's own data"),
+    ],
+)  # fmt: skip
+def test_nothing_of_git_itself_is_promised_back(repository: Path, command: str, lost: str) -> None:
+    recorder = Session(repository).recorder
+    assert recorder.facts([Effect("run", command)], str(repository)) == (f"undo cannot restore: {lost}",)
+
+
 def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
