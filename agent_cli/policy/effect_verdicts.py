@@ -300,12 +300,7 @@ class EffectVerdicts:
 
         A toolkit in ~/.claude runs like a program of the workspace: it is the user's, and protected from changes.
         """
-        path = place.whole
-        if touch.kind == "link":
-            folder = os.path.join(place.base, touch.where.text)
-            if not os.path.isdir(folder):  # noqa: PTH112
-                folder = os.path.dirname(folder)  # noqa: PTH120
-            path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
+        path = touch.link_target(place.base) if touch.kind == "link" else place.whole
         at, workspace = real_path(path), self._context.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
         read = decide_path(self._matcher, workspace, Effect("read", at))

@@ -145,10 +145,11 @@ def _outside(found: Analysis, context: ApprovalContext) -> list[str]:
     words = {word.rstrip(",") for reason in graver for word in reason.split()}
     named: dict[str, None] = {}
     for part in found.parts:
+        links = {touch.word.text: touch for touch in invocation(part).touches if touch.kind == "link"}
         for word in part.words[1:] if part.text in asking else ():
             text = word.text.partition("=")[2] or word.text
             for cwd in part.cwds or () if text.startswith(("/", "..")) and not word.why and "\0" not in text else ():
-                path = os.path.normpath(os.path.join(cwd, text))
+                path = os.path.normpath(links[text].link_target(cwd) if text in links else os.path.join(cwd, text))
                 folder = os.path.dirname(path)  # noqa: PTH120
                 # A pattern of sed or grep begins with a slash too.
                 is_path = os.path.lexists(path) or (folder != "/" and os.path.isdir(folder))  # noqa: PTH112

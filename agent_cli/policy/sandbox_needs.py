@@ -82,6 +82,9 @@ def _file_reasons(part: SimpleCommand, profile: Profile) -> Iterator[str]:
         word = touch.word
         if word.why or word.pattern or touch.kind in _NO_FILE or word.text == "-":
             continue
+        # A symbolic link may lead anywhere. For a hard link, its file has to be in the same mount.
+        if touch.kind == "link" and invocation(part).arguments.has("-s", "--symbolic"):
+            continue
         if part.cwds is None and not word.text.startswith("/"):
             continue
         for cwd in part.cwds or ("/",):

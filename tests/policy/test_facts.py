@@ -99,6 +99,10 @@ def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Pa
     assert any("outside the workspace" in line for line in warned(root, "ls > /etc/x"))
     assert warned(root, "cp new /etc/x") == ["names paths outside the workspace: /etc/x"]
     assert warned(root, "cp new ../x") == [f"names paths outside the workspace: {root.parent / 'x'}"]
+    # A symbolic link leads from where it is.
+    (root / "docs").mkdir()
+    assert warned(root, "ln -sf ../new docs/link") == warned(root, "ln -s ../new docs") == []
+    assert warned(root, "ln -s ../x docs/../link") == [f"names paths outside the workspace: {root.parent / 'x'}"]
     # What is said of a path is said once.
     assert warned(root, "cat > /tmp/check.py") == ["changes a file outside the workspace: /tmp/check.py"]
     assert warned(root, "make && cd ..") == [f"changes to {root.parent}, outside the workspace: cd .."]

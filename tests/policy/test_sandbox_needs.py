@@ -184,6 +184,12 @@ def test_letters_of_an_option_are_no_file(root: Path, command: str) -> None:
     assert "it writes /etc/it, which the sandbox does not allow" in reason
 
 
+@pytest.mark.parametrize("command", ["ln -s /etc/passwd pw", "ln -sf /opt/tool bin", "ln -sfn ../../elsewhere there"])
+def test_a_symbolic_link_is_made_inside_wherever_it_leads(root: Path, command: str) -> None:
+    assert not gate(root).run_conditions(command).outside
+    assert gate(root).run_conditions("ln /etc/passwd pw").outside.startswith("writes /etc/passwd")
+
+
 @pytest.mark.parametrize(("command", "why"), ASKED.items())
 def test_what_the_sandbox_cannot_give_is_asked_and_runs_outside(root: Path, command: str, why: str) -> None:
     policy = gate(root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile
@@ -74,6 +75,13 @@ class Touch(Value):
     replaces: bool = False
     starts: bool = False
     opens: bool = False
+
+    def link_target(self, folder: str) -> str:
+        """Return where a link leads, of a command that runs in `folder`: the link may be in another one."""
+        if self.word.text.startswith("/"):
+            return self.word.text
+        place = os.path.join(folder, self.where.text)
+        return os.path.join(place if os.path.isdir(place) else os.path.dirname(place), self.word.text)  # noqa: PTH112, PTH120
 
 
 def of_interpreter(words: Sequence[Word], operands: Sequence[Word], *, shell: bool = False) -> Iterator[Touch]:
