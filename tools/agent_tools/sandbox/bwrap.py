@@ -87,14 +87,14 @@ def obstacle(profile: Profile) -> str:
     """
     if Path("/") in profile.writable:
         return "the workspace is the whole machine"
-    checked = set(profile.writable)
+    checked = {"", *(f"{path}" for path in profile.writable)}
     for path in (*profile.protected, *profile.personal):
-        for folder in (path, *path.parents):
-            if folder in checked:
-                break
-            checked.add(folder)
-            if folder.is_symlink():
-                return f"{folder} is a symbolic link, which cannot be protected"
+        text = f"{path}"
+        while text not in checked:
+            checked.add(text)
+            if os.path.islink(text):  # noqa: PTH114 - text, for speed
+                return f"{text} is a symbolic link, which cannot be protected"
+            text = text[: text.rfind("/")]
     return ""
 
 

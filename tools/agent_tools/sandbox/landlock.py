@@ -18,6 +18,7 @@ import stat
 import struct
 import sys
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ def is_supported() -> bool:
     return os.uname().machine in _ARCHITECTURES and struct.calcsize("P") == 8 and sys.byteorder == "little"
 
 
+@lru_cache(maxsize=4)
 def filter_program(*, network: bool, contained: bool) -> bytes:
     """Return the filter as an array of `struct sock_filter`.
 

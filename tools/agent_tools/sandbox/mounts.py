@@ -22,6 +22,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Literal
@@ -30,7 +31,7 @@ from agent_tools.fs import protected_names
 from agent_tools.fs.workspace import is_within
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.profile import Profile, interned_path
 from agent_tools.sandbox.public_files import Identity
 from agent_tools.sandbox.temporary import STANDARD
 
@@ -41,7 +42,7 @@ Mount = tuple[MountKind, Path, Path]
 
 # Has sockets of system services, through which a command could act outside the sandbox.
 RUN = Path("/run")
-_VISIBLE_IN_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
+_VISIBLE_IN_RUN = tuple(RUN / name for name in ("current-system", "booted-system", "opengl-driver", "media", "host"))
 _RESOLVER = Path("/etc/resolv.conf")
 _NULL = Path("/dev/null")
 _UNIX = Path("/proc/net/unix")
@@ -71,6 +72,18 @@ class Folders:
             if not text:
                 return "/" in self._texts
         return True
+
+    def between(self, path: Path) -> list[Path]:
+        """Return the directories between a path and the innermost of these that contains it, inner ones first."""
+        text, found = f"{path}", list[str]()
+        while text not in self._texts:
+            text = text[: text.rfind("/")]
+            if not text:
+                break
+            found.append(text)
+        if (text or "/") not in self._texts:
+            return []
+        return [interned_path(each) for each in found if each != text]
 
 
 class MountPlan(Value):
@@ -110,9 +123,10 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
             shown_here = [path for path in mount.shown if path not in tops and not seen.has(path)]
             plan.update((path, ("optional", path, path)) for path in shown_here)
             seen.update(shown_here)
-    kept = [RUN / name for name in _VISIBLE_IN_RUN] + ([_RESOLVER] if profile.network else [])
-    for path in (*kept, *profile.sockets, *profile.shown):
-        real = Path(os.path.realpath(path))
+    for path in (*_VISIBLE_IN_RUN, *((_RESOLVER,) if profile.network else ()), *profile.sockets, *profile.shown):
+        if not os.path.lexists(path):
+            continue
+        real = interned_path(os.path.realpath(path))
         if not os.path.lexists(real):
             continue
         if real != path and (link := _first_link(path, profile.covered)) and link not in seen:
@@ -136,8 +150,8 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
     own = tuple(target for target, source in caches.items() if target == source)
     unchanged = [path for path in guarded if path not in plan and path in writable]
     kept_whole = Folders(unchanged)
-    roots = (*profile.writable, *own)
-    above = (between for path in profile.hidden if shown(path) for between in directories_between(path, roots))
+    roots = Folders((*profile.writable, *own))
+    above = (between for path in profile.hidden if shown(path) for between in roots.between(path))
     for between in above:
         if between not in kept_whole:
             plan.setdefault(between, ("bind", between, between))
@@ -149,7 +163,7 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
 
     def pin(path: Path) -> None:
         """Mount the directories that contain a path, so that it is not moved with one of them."""
-        for between in directories_between(path, profile.writable):
+        for between in writable.between(path):
             if between not in plan and between not in kept_whole and between.is_dir():
                 guards.setdefault(between, ("bind", between, between))
 
@@ -189,7 +203,7 @@ def _private_parents(profile: Profile) -> Iterator[Path]:
         inside.update(mount.shown)
         for path in visible:
             name, slash, _ = f"{path}"[len(start) :].partition("/")
-            if slash and f"{path}".startswith(start) and (entry := mount.target / name) not in inside:
+            if slash and f"{path}".startswith(start) and (entry := interned_path(f"{start}{name}")) not in inside:
                 yield entry
 
 
@@ -199,17 +213,6 @@ def _temporary_name(path: Path, profile: Profile) -> Path | None:
         if path.is_relative_to(mount.source):
             return mount.target / path.relative_to(mount.source)
     return None
-
-
-def directories_between(path: Path, writable: Iterable[Path]) -> list[Path]:
-    """Return the directories between a path and the innermost writable directory that contains it."""
-    roots = frozenset(writable)
-    between: list[Path] = []
-    for folder in (path, *path.parents):
-        if folder in roots:
-            return between[1:]
-        between.append(folder)
-    return []
 
 
 def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
@@ -337,7 +340,7 @@ def _lock(directory: int) -> None:
 def _missing(path: Path) -> tuple[Path, bool] | None:
     """Return the first missing component of a path (or a placeholder), and whether it must be a directory."""
     found = None
-    for folder in (path, *path.parents):
+    for folder in chain((path,), path.parents):
         try:
             if not protected_names.is_placeholder(os.lstat(folder)):
                 return found

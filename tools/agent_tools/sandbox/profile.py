@@ -247,6 +247,12 @@ class Profile(Value):
         return (path for mount in self.temp for path in (mount.target, mount.source))
 
 
+@lru_cache(maxsize=4096)
+def interned_path(text: str) -> Path:
+    """Return the Path of a text, the same each time: every command compares and hashes hundreds of them."""
+    return Path(text)
+
+
 def make_profile(
     roots: Iterable[Path],
     home: Path | None,
@@ -283,9 +289,9 @@ def make_profile(
             if _is_missing(place):
                 watched.append((root, name))
             elif name in _REQUIRED_NAMES or not os.path.islink(place):  # noqa: PTH114
-                protected.append(Path(place))
+                protected.append(interned_path(place))
     hidden = [*secret_paths(home), *(_resolve(s) for s in secret)]
-    open_ = set(writable)
+    open_, open_texts = set(writable), {f"{path}" for path in writable}
     home_folder = _resolve(home) if home else Path("/")
     covered = () if home_folder == Path("/") or is_within(home_folder, writable) else (home_folder,)
     # Nothing in a covered home folder is writable.
@@ -307,11 +313,15 @@ def make_profile(
         tuple(dict.fromkeys(writable)),
         tuple(p for p in dict.fromkeys(protected) if p not in open_),
         tuple(p for p in personal if p not in open_),
-        tuple((folder, name) for folder, name in dict.fromkeys(watched) if folder / name not in open_),
+        tuple((folder, name) for folder, name in dict.fromkeys(watched) if f"{folder}/{name}" not in open_texts),
         covered,
         tuple(h for h in dict.fromkeys(hidden) if h not in open_ and os.path.lexists(h)),
         tuple(dict.fromkeys(seen)),
-        tuple(dict.fromkeys((*_existing(home_folder, CACHE_NAMES), *(home_folder / name for name in REQUIRED_CACHES))))
+        tuple(
+            dict.fromkeys(
+                (*_existing(home_folder, CACHE_NAMES), *(interned_path(f"{home_folder}/{n}") for n in REQUIRED_CACHES))
+            )
+        )
         if covered and caches
         else (),
         temporary,
@@ -338,7 +348,7 @@ def visible_home_paths(home: Path, path: str) -> Iterator[Path]:
 def _program_folders(path: str, top: Path) -> Iterator[Path]:
     """Yield the folders of PATH that are in `top`, with the files of their programs."""
     for text in path.split(os.pathsep):
-        if text.startswith(f"{top}/") and (folder := Path(text)) != top:
+        if text.startswith(f"{top}/") and (folder := interned_path(text)) != top:
             yield folder
             # Files that a program needs are next to its `bin`.
             if folder.name in ("bin", "sbin") and folder.parent not in (top, top / ".local"):
@@ -356,7 +366,7 @@ def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
     for first in sorted(by_first.keys() & inside):
         for name in by_first[first]:
             if os.path.lexists(path := f"{start}/{name}"):
-                yield Path(path)
+                yield interned_path(path)
 
 
 @lru_cache(maxsize=8)
@@ -385,7 +395,7 @@ def secret_paths(home: Path | None) -> list[Path]:
 
 
 def _resolve(path: str | Path) -> Path:
-    return Path(os.path.realpath(path))
+    return interned_path(os.path.realpath(path))
 
 
 def _depth(path: Path, parents: Iterable[Path]) -> int:

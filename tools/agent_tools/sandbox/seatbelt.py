@@ -21,7 +21,7 @@ from pathlib import Path
 from agent_tools.fs.workspace import is_within
 from agent_tools.sandbox.bwrap import NOTHING_SHARED, Shared, require_possible
 from agent_tools.sandbox.conditions import Wrapped
-from agent_tools.sandbox.mounts import directories_between
+from agent_tools.sandbox.mounts import Folders
 from agent_tools.sandbox.profile import Profile
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -144,7 +144,8 @@ class SeatbeltRules:
         rules += [(path, False) for path in dict.fromkeys(denied) if is_within(path, writable)]
         for path, allows in _outer_first(rules):
             yield f"(allow file-write* {self._subpath(path)})" if allows else f"(deny file-write* {self._denied(path)})"
-        fixed = [*writable, *(f for path, allows in rules if not allows for f in directories_between(path, writable))]
+        folders = Folders(writable)
+        fixed = [*writable, *(folder for path, allows in rules if not allows for folder in folders.between(path))]
         for path in dict.fromkeys(fixed):
             yield f"(deny file-write-unlink {self._literal(path)})"
         yield "(deny file-link file-clone file-write-setugid)"
