@@ -18,8 +18,7 @@ with lazy_imports():
     from agent_cli.config import schema
     from agent_cli.hooks import events as hook_events
     from agent_cli.kernel import rules
-    from agent_cli.kernel.runtime import models
-    from agent_cli.mcp import config as mcp_config
+    from agent_cli.kernel.runtime import configured_servers, models
     from agent_cli.models import catalog, offers, registry
 
 Candidate = str | tuple[str, str]
@@ -99,11 +98,10 @@ def complete_servers(incomplete: str) -> list[Candidate]:
     """Return the names of the MCP servers that are declared here."""
     try:
         here = agent_cli.find_environment(os.environ)
-        given = agent_cli.Config()
-        found, _ = mcp_config.find_servers(given, here, agent_cli.read_settings(given, here, []))
+        names = configured_servers.ConfiguredServers(here, agent_cli.read_settings(agent_cli.Config(), here, [])).all
     except agent_cli.UsageError:
         return []
-    return [f.name for f in found if f.name.startswith(incomplete) and _PLAIN.fullmatch(f.name)]
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
 # Options of a run with values that can be listed, besides those with choices.

@@ -39,15 +39,12 @@ from agent_cli.doctor.checks import (
     check_trust,
     check_workspace,
 )
-from agent_cli.kernel.runtime.mcp import approvals_of, declares_servers, logins_folder
+from agent_cli.kernel.runtime.configured_servers import ConfiguredServers
 from agent_cli.kernel.runtime.tool_box import ToolBox
 from agent_cli.kernel.runtime.tools import make_confinement, sandbox_profile
 from agent_cli.knowledge.diagnostics import FileReport, ReportReader
 from agent_cli.knowledge.plugins.store import PluginStore
 from agent_cli.knowledge.tool_packages import installed_tools, load_tools
-from agent_cli.mcp.approvals import FINE_STATES, server_state
-from agent_cli.mcp.config import find_servers
-from agent_cli.mcp.credentials import LoginStore
 from agent_cli.models.resolve import validate_name
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
@@ -141,15 +138,15 @@ def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
 
 def check_mcp(layers: Layers, run_env: RunEnvironment) -> list[Finding]:
     """Return the number of declared servers, and a line for each that cannot be used as it is."""
-    if not declares_servers(Config(), run_env, layers):
+    servers = ConfiguredServers(run_env, layers)
+    if not servers.all and not servers.problems:
         return []
-    found, problems = find_servers(Config(), run_env, layers)
-    approvals, logins = approvals_of(run_env), LoginStore(logins_folder(run_env))
-    states = [(f.name, server_state(f, layers, approvals, logins, run_env.env)) for f in found]
-    waiting = [f"{name}: {state}" for name, state in states if state not in FINE_STATES]
-    text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
-    ready = not waiting and not problems
-    return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *problems), {"servers": dict(states)})]
+    states = servers.states()
+    waiting = [f"{name}: {state}" for name, (state, is_fine) in states.items() if not is_fine]
+    text = counted(len(states), "server") + (f", {len(waiting)} not ready" if waiting else "")
+    ready = not waiting and not servers.problems
+    data = {"servers": {name: state for name, (state, _) in states.items()}}
+    return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *servers.problems), data)]
 
 
 _SANDBOX_HELP = (

@@ -57,6 +57,27 @@ class DeclaredServer(Value, tag="Found"):
         return "http" if self.server.url else "stdio"
 
     @property
+    def problem(self) -> str:
+        """What is wrong with the declaration; "" for nothing."""
+        server = self.server
+        name = f"the MCP server {shorten(self.name, 60)}"
+        if not _is_name(self.name):
+            return f"{name} needs a name of letters, digits, - and single _, with at most {MAX_NAME_CHARS} characters"
+        if server.type == "sdk":
+            if server.command or server.url:
+                return f"{name} is of type sdk, so it has neither a command nor a url"
+            return "" if self.scope == "given" else f"{name} is of type sdk, which only a host process can declare"
+        if bool(server.command) == bool(server.url):
+            return f"{name} needs either a command or a url"
+        if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):
+            return f"{name} has a url that is not http"
+        if server.command and server.type not in ("", "stdio"):
+            return f"{name} has a command, so its type cannot be {server.type}"
+        if server.oauth and (why := oauth_problem(server)):
+            return f"{name} has {why}"
+        return ""
+
+    @property
     def needs_approval(self) -> bool:
         """True if it starts only after the user has approved its declaration."""
         return self.scope == "project"
@@ -107,7 +128,7 @@ def find_servers(config: Config, run_env: RunEnvironment, layers: Layers) -> tup
             found += read_project(run_env.root, lambda: _project_file(run_env.root, problems))
     servers: dict[str, DeclaredServer] = {}
     for server in found:
-        if why := declaration_problem(server):
+        if why := server.problem:
             if server.scope == "given":
                 about = f"{server.source}: {shorten(server.name)}: "
                 hint = "; ".join(p.removeprefix(about) for p in problems if p.startswith(about))
@@ -129,7 +150,7 @@ def find_servers(config: Config, run_env: RunEnvironment, layers: Layers) -> tup
 def servers_of_host(names: Iterable[str], known: Iterable[str] = ()) -> list[DeclaredServer]:
     """Return the host's servers of these names, except known ones. Raises UsageError for an invalid name."""
     found = [DeclaredServer(n, McpServer(type="sdk"), "the host", "given") for n in names if n not in set(known)]
-    if why := next(filter(None, map(declaration_problem, found)), ""):
+    if why := next((each.problem for each in found if each.problem), ""):
         raise UsageError(f"The host: {why}.")
     return found
 
@@ -202,27 +223,6 @@ def read_json(
             notes += [f"{source}: {shorten(name)}: {remark}" for remark in remarks]
         found.append(DeclaredServer(name, server, source, scope))
     return found
-
-
-def declaration_problem(found: DeclaredServer) -> str:
-    """Return what is wrong with a declaration; "" for nothing."""
-    server = found.server
-    name = f"the MCP server {shorten(found.name, 60)}"
-    if not _is_name(found.name):
-        return f"{name} needs a name of letters, digits, - and single _, with at most {MAX_NAME_CHARS} characters"
-    if server.type == "sdk":
-        if server.command or server.url:
-            return f"{name} is of type sdk, so it has neither a command nor a url"
-        return "" if found.scope == "given" else f"{name} is of type sdk, which only a host process can declare"
-    if bool(server.command) == bool(server.url):
-        return f"{name} needs either a command or a url"
-    if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):
-        return f"{name} has a url that is not http"
-    if server.command and server.type not in ("", "stdio"):
-        return f"{name} has a command, so its type cannot be {server.type}"
-    if server.oauth and (why := oauth_problem(server)):
-        return f"{name} has {why}"
-    return ""
 
 
 def _is_name(text: str) -> bool:

@@ -16,7 +16,7 @@ from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.mcp.approvals import Approvals
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.config import DeclaredServer, declaration_problem, servers_of_host
+from agent_cli.mcp.config import DeclaredServer, servers_of_host
 from agent_cli.mcp.manager import Servers
 from agent_cli.mcp.server_state import ServerSettings
 from tests.support.mcp.running import PATIENCE, ask, eventually, text_of
@@ -187,8 +187,8 @@ def test_servers_are_added_and_removed_during_the_session(tmp_path: Path) -> Non
 
 def test_only_the_host_and_the_command_line_declare_one() -> None:
     sdk = McpServer(type="sdk")
-    assert declaration_problem(DeclaredServer("a", sdk, "", "given")) == ""
-    assert "only a host process" in declaration_problem(DeclaredServer("a", sdk, "", "project"))
-    assert "neither a command" in declaration_problem(DeclaredServer("a", sdk.replace(command="x"), "", "given"))
+    assert DeclaredServer("a", sdk, "", "given").problem == ""
+    assert "only a host process" in DeclaredServer("a", sdk, "", "project").problem
+    assert "neither a command" in DeclaredServer("a", sdk.replace(command="x"), "", "given").problem
     with pytest.raises(UsageError, match="needs a name"):
         servers_of_host(["a b"])

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.mcp_login import log_in, revoke
 from agent_cli.config.schema import McpServer
+from agent_cli.kernel.runtime.server_login import log_in, revoke
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.credentials import Login, LoginStore, is_secure_url, key_of
 from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, browse, locked

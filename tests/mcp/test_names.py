@@ -7,14 +7,14 @@ import pytest
 from agent_cli.config.schema import McpServer
 from agent_cli.kernel.rules import names_tool
 from agent_cli.mcp.catalog import full_name
-from agent_cli.mcp.config import DeclaredServer, declaration_problem
+from agent_cli.mcp.config import DeclaredServer
 
 TOOLS = ("x", "_x", "__x", "a__b", "x" * 200, "Bash", "../x", "é\n")
 LONGEST = "_".join("ab" for _ in range(13)) + "_x"
 
 
 def _mistake(name: str) -> str:
-    return declaration_problem(DeclaredServer(name, McpServer(command="x"), "here", "project"))
+    return DeclaredServer(name, McpServer(command="x"), "here", "project").problem
 
 
 @pytest.mark.parametrize("name", ["git", "a-b", "a_b", "x" * 40, LONGEST])

@@ -26,7 +26,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.console import echo, print_json, table
 from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.user_text import decode_user_text, load_user_json
-from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, declaration_problem
+from agent_cli.mcp.config import DeclaredServer
 from agent_cli.takeover import stores
 from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
@@ -333,7 +333,7 @@ def _as_data(item: ForeignItem) -> dict[str, object]:
 def _conflict(item: ForeignItem, home: Path, user_layers: Layers) -> str:
     """Return why an item is not written: it is there already, or another one is; "" if it is to be written."""
     if item.server is not None:
-        if why := declaration_problem(DeclaredServer(item.key, item.server, str(item.source), "user")):
+        if why := DeclaredServer(item.key, item.server, str(item.source), "user").problem:
             return why
         found = next((d.server for d in user_layers.servers if d.name == item.key), None)
         taken = _target(item) in user_layers.read
@@ -370,13 +370,13 @@ def _write(item: ForeignItem, home: Path) -> str:
         if item.server is not None:
             if (item.server.env or item.server.headers) and _is_readable_by_others(settings):
                 return f"{_FAILED}others can read {settings}, and it has keys: chmod 600 {settings}"
-            change_toml(settings, item.key, item.server)
+            SettingsFile(settings).add_server(item.key, item.server)
         elif item.text is None:
             SettingsFile(settings).set(item.key, item.value)
         else:
             runs = stat.S_IMODE(item.source.stat().st_mode) & stat.S_IXUSR
             write_atomic(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)
-    except (McpEditError, SettingsError) as error:
+    except SettingsError as error:
         return f"{_FAILED}{error}"
     except OSError as error:
         return f"{_FAILED}{error.strerror or error}"

@@ -111,18 +111,6 @@ def server_environment(run_env: RunEnvironment, settings: Settings) -> dict[str,
     return {name: value for name, value in env.items() if name not in shell_env.STARTUP_VARIABLES}
 
 
-def unapproved(config: Config, run_env: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
-    """Return the project's servers that need the user's approval, each with why. Raises UsageError."""
-    if config.trust or not declares_servers(config, run_env, layers):
-        return []
-    found, _ = mcp_config.find_servers(config, run_env, layers)
-    off = layers.settings().mcp.disabled
-    approvals = approvals_of(run_env)
-    active = [f for f in found if f.name not in off and not f.server.disabled]
-    waiting = [(f, mcp_approvals.may_start(f, approvals, False)) for f in active]
-    return [(f, why) for f, why in waiting if why]
-
-
 def may_offer(name: str, denied: Collection[str], wanted: Collection[str] | None) -> bool:
     """Return True if a tool with the name of a server's may be offered: no rule denies it, and `tools` includes it."""
     if names_tool(denied, name):

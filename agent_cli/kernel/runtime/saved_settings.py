@@ -16,9 +16,11 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.removed import removal_notice
+from agent_cli.config.schema import McpServer
 from agent_cli.kernel.rules import Trust, split_rules
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.kernel.user_text import begins_json_object, decode_user_text
+from agent_cli.mcp.config import McpEditError, change_toml
 from agent_cli.policy.git_inspection import git_folders
 from agent_cli.policy.trust import Scan, fingerprints, grant_trust, keep_trust
 from agent_tools.fs.own_files import write_own
@@ -58,6 +60,13 @@ class SettingsFile:
         table, _, name = key.rpartition(".")
         with changing(self.path):
             _rewrite(self.path, table, name, _REMOVED)
+
+    def add_server(self, name: str, server: McpServer) -> None:
+        """Add an MCP server, as [mcp.servers.NAME]."""
+        try:
+            change_toml(self.path, name, server)
+        except McpEditError as error:
+            raise SettingsError(str(error)) from None
 
     @classmethod
     def set_in_project(cls, trust: Trust, env: Mapping[str, str], key: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from agent_cli import Session
 from agent_cli.kernel.runtime import completion
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.config import DeclaredServer, declaration_problem, read_json
+from agent_cli.mcp.config import DeclaredServer, read_json
 from agent_cli.shells.host.channel import Fields
 from agent_cli.shells.host.control_table import ControlError, ControlTable, OpenSession
 from agent_tools.fs import read_state
@@ -102,7 +102,7 @@ def _set_servers(session: OpenSession, fields: Fields) -> Fields:
     for name, table in dict(fields["servers"]).items():
         problems: list[str] = []
         for server in read_json(json.dumps({name: table}), "the host", "given", problems):
-            if wrong := declaration_problem(server):
+            if wrong := server.problem:
                 problems.append(f"{wrong}.")
             elif why := session.agent.layers.managed.refuses_server(server.name, server.line):
                 problems.append(f"{server.name} is not used: {why}")

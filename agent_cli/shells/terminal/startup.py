@@ -31,7 +31,7 @@ from agent_cli import (
 )
 from agent_cli.config.parsing import SettingsError
 from agent_cli.kernel.runtime import addresses
-from agent_cli.kernel.runtime.mcp import approvals_of, unapproved
+from agent_cli.kernel.runtime.configured_servers import ConfiguredServers
 from agent_cli.kernel.runtime.models import NoAccessError, ReachableModels
 from agent_cli.kernel.runtime.saved_settings import SettingsFile
 from agent_cli.kernel.session.history import Exchange
@@ -218,11 +218,12 @@ def ask_about_addresses(run_env: RunEnvironment, layers: Layers, dialogs: Dialog
 
 def ask_about_servers(config: Config, run_env: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
     """Ask about project MCP servers that are not approved as declared: about several at once, or one by one."""
-    waiting = unapproved(config, run_env, layers)
+    servers = ConfiguredServers(run_env, layers, config)
+    waiting = servers.unapproved()
     all_or_some = dialogs.put(servers_dialog(waiting)) if len(waiting) > 1 else "some"
     for found, why in waiting if all_or_some in ("all", "some") else ():
         allowed = all_or_some == "all" or dialogs.put(server_dialog(found, why))
-        if allowed and (problem := approvals_of(run_env).approve(found)):
+        if allowed and (problem := servers.approve(found)):
             dialogs.say(f"warning: your answer was not saved, because {problem}")
 
 
