@@ -19,7 +19,7 @@ with lazy_imports():
     from agent_cli.hooks import events as hook_events
     from agent_cli.kernel import rules
     from agent_cli.kernel.runtime import configured_servers, models
-    from agent_cli.models import catalog, offers, registry
+    from agent_cli.models import catalog, registry
 
 Candidate = str | tuple[str, str]
 Values = Callable[[str], list[Candidate]]
@@ -66,7 +66,7 @@ def complete_models(incomplete: str) -> list[Candidate]:
     """Return the names of models: of the providers with a key, or of all providers if there is none."""
     named = catalog.known_models(incomplete)
     here = agent_cli.find_environment(os.environ)
-    ready = offers.providers_with_keys(os.environ, models.ReachableModels(here, schema.Settings()).keys.names())
+    ready = models.ReachableModels(here, schema.Settings()).offers.providers()
     usable = [m for m in named if m.provider in ready] if "/" not in incomplete else []
     return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
 

@@ -28,7 +28,7 @@ from agent_cli.knowledge.memory import Memory
 from agent_cli.models.catalog import ModelInfo, lookup
 from agent_cli.models.registry import PROVIDERS, find_provider, is_loopback_url
 from agent_cli.models.resolve import ModelSetupError, ResolvedModel, create_client
-from agent_cli.models.server_info import discover, offered_models
+from agent_cli.models.server_info import offered_models
 from agent_cli.telemetry import pipeline
 from agent_cli.undo.prune import folder_size
 from agent_tools.base import ToolContext, ToolError
@@ -352,9 +352,10 @@ MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 def check_model(settings: Settings, run_env: RunEnvironment) -> tuple[list[Finding], bool]:
     """Return the findings, and whether a model could be used. Contacts no provider, only this machine."""
-    found = discover(run_env.env, logins=ReachableModels(run_env, settings).keys)
+    reachable = ReachableModels(run_env, settings)
+    found = reachable.offers.discovered()
     try:
-        model = ReachableModels(run_env, settings).choose(settings.model)
+        model = reachable.choose(settings.model)
     except UsageError as mistake:
         return [
             Finding("problem" if settings.model else "missing", "model", str(mistake)),

@@ -194,6 +194,19 @@ class ModelInfo(Value):
     responses_only: bool = False
     deprecated: str = ""
 
+    @property
+    def price_per_million(self) -> tuple[float | None, float | None]:
+        """The price of input and output in dollars per million tokens, for the smallest requests."""
+        first = self.prices[0] if self.prices else Prices()
+        dollars = [None if price is None else round(price * 1e6, 6) for price in (first.input, first.output)]
+        return dollars[0], dollars[1]
+
+    @classmethod
+    def named(cls, name: str) -> ModelInfo | None:
+        """Return what is known of a `provider/model`, with its name alone if it is not in the catalog; else None."""
+        provider, _, model = name.partition("/")
+        return (lookup(provider, model) or cls(name, provider)) if model else None
+
 
 @lru_cache(maxsize=64)
 def lookup(provider: str, model: str) -> ModelInfo | None:
@@ -247,13 +260,6 @@ def price(info: ModelInfo | None, usage: Usage, *, hour: bool = False) -> Usage:
     cost = sum(count * (fallback if each is None else each) for count, each, fallback in parts)
     known = all(each is not None for count, each, _ in parts if count)
     return usage.replace(cost=cost, reliable=usage.reliable and known)
-
-
-def price_per_million(info: ModelInfo) -> tuple[float | None, float | None]:
-    """Return the price of input and output in dollars per million tokens, for the smallest requests."""
-    first = info.prices[0] if info.prices else Prices()
-    dollars = [None if price is None else round(price * 1e6, 6) for price in (first.input, first.output)]
-    return dollars[0], dollars[1]
 
 
 def known_models(search: str = "", providers: Collection[str] = ()) -> list[ModelInfo]:

@@ -14,16 +14,12 @@ from agent_cli.cli.help import examples
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, print_notice, print_warning, table
 from agent_cli.kernel.runtime.models import ReachableModels
-from agent_cli.models.catalog import ModelInfo, known_models, price_per_million
-from agent_cli.models.offers import MAX_ON_SCREEN, can_work, in_shares, newest_models, usable_models
-from agent_cli.models.registry import PROVIDERS
-from agent_cli.models.server_info import served_models
+from agent_cli.models.catalog import ModelInfo
+from agent_cli.models.offers import example_models, in_shares
 from agent_tools.record import Value
 from agent_tools.text import counted, escape_controls
 
 _HEADER = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
-# Providers whose models are shown if none can be used.
-_MAX_SAMPLE_PROVIDERS = 4
 
 
 class CurrentModel(Value):
@@ -48,11 +44,13 @@ def models(
 ) -> int:
     run_env = find_environment(os.environ)
     settings = _settings(run_env)
-    current = CurrentModel(ReachableModels(run_env, settings).current, "configured" if settings.model else "default")
-    logins = ReachableModels(run_env, settings).keys
-    usable = usable_models(os.environ, current.name, served_models(os.environ, logins), logins.names())
-    sample = not usable and not search and not show_all
-    found = _sample() if sample else _found(usable, search, show_all=show_all)
+    reachable = ReachableModels(run_env, settings)
+    current = CurrentModel(reachable.current, "configured" if settings.model else "default")
+    searched = bool(search.split()) or show_all
+    found = reachable.offers.search(search, everything=show_all) if searched else reachable.offers.usable()
+    sample = not found and not searched
+    if sample:
+        found = example_models()
     if not any(found):
         print_notice(
             f"No known model's name contains {escape_controls(search)!r}; you can also use a model that is not listed."
@@ -63,7 +61,7 @@ def models(
         print_json([_to_json(m, current) for m in shown])
         return 0
     if not show_all:
-        shown = in_shares(found, MAX_ON_SCREEN)
+        shown = in_shares(found)
     echo("\n".join(table(_HEADER, [_row(m, current) for m in shown], frozenset((2, 3, 4, 5)))))
     if sample:
         print_notice("No provider is configured yet; these are models of some. To connect one: agent login")
@@ -74,25 +72,6 @@ def models(
         + ("" if show_all else f" {more}: --all{'' if search else ', or agent models NAME'}.")
     )
     return 0
-
-
-def _found(usable: list[list[ModelInfo]], search: str, *, show_all: bool) -> list[list[ModelInfo]]:
-    """Return the models to list, by provider: with a search of every provider, those that can be used first."""
-    words = search.lower().split()
-    found = [[m for m in models if all(w in m.name.lower() for w in words)] for models in usable]
-    if not words and not show_all:
-        return found
-    listed = {m.name for models in found for m in models}
-    others = [m for m in known_models(search) if m.name not in listed and (show_all or can_work(m))]
-    order = {provider.name: index for index, provider in enumerate(PROVIDERS)}
-    others.sort(key=lambda m: order.get(m.provider, len(order)))
-    return [*found, others]
-
-
-def _sample() -> list[list[ModelInfo]]:
-    names = [provider.name for provider in PROVIDERS[:_MAX_SAMPLE_PROVIDERS]]
-    known = known_models(providers=names)
-    return [newest_models(known, name) for name in names]
 
 
 def _legend(shown: list[ModelInfo], current: CurrentModel) -> str:
@@ -112,7 +91,7 @@ def _settings(run_env: RunEnvironment) -> Settings:
 
 def _row(model: ModelInfo, current: CurrentModel) -> tuple[str, ...]:
     mark = "*" if current.name == model.name else ""
-    price_in, price_out = price_per_million(model)
+    price_in, price_out = model.price_per_million
     return (
         mark,
         model.name,
@@ -124,7 +103,7 @@ def _row(model: ModelInfo, current: CurrentModel) -> tuple[str, ...]:
 
 
 def _to_json(model: ModelInfo, current: CurrentModel) -> dict[str, Any]:
-    price_in, price_out = price_per_million(model)
+    price_in, price_out = model.price_per_million
     return {
         "name": model.name,
         "provider": model.provider,

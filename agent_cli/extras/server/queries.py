@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
@@ -33,9 +32,8 @@ from agent_cli.kernel.runtime.checkpoints import undo_manager
 from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session import export
-from agent_cli.models.catalog import ModelInfo, price_per_million
-from agent_cli.models.offers import MAX_ON_SCREEN, in_shares, usable_models
-from agent_cli.models.server_info import served_models
+from agent_cli.models.catalog import ModelInfo
+from agent_cli.models.offers import in_shares
 from agent_cli.undo.undo import UndoManager
 from agent_tools.text import shorten
 
@@ -109,11 +107,10 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
         project = hub.views.find_project(request.query_params.get("project", ""))
         run_env = hub.run_env(project.folder if project is not None else Path.home())
         settings = read_settings(Config(), run_env, []).settings()
-        current = ReachableModels(run_env, settings).current
-        logins = ReachableModels(run_env, settings).keys
-        usable = usable_models(run_env.env, current, served_models(run_env.env, logins), logins.names())
-        limit = sys.maxsize if request.query_params.get("all") == "true" else MAX_ON_SCREEN
-        shown = in_shares(usable, limit)
+        reachable = ReachableModels(run_env, settings)
+        current, usable = reachable.current, reachable.offers.usable()
+        everything = request.query_params.get("all") == "true"
+        shown = [each for models in usable for each in models] if everything else in_shares(usable)
         return {
             "models": [_model_item(each) for each in shown],
             "default": current,
@@ -127,7 +124,7 @@ async def list_models(hub: Hub, request: Request) -> dict[str, Any]:
 
 
 def _model_item(model: ModelInfo) -> dict[str, Any]:
-    price_in, price_out = price_per_million(model)
+    price_in, price_out = model.price_per_million
     return {"name": model.name, "window": model.context_window, "input_price": price_in, "output_price": price_out,
         "words": model_words(model),
     }  # fmt: skip

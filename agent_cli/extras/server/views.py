@@ -37,7 +37,7 @@ from agent_cli.kernel.runtime.pending import saved_environment
 from agent_cli.kernel.session.files import LogLine
 from agent_cli.kernel.session.pending_items import has_expired
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.models.catalog import lookup
+from agent_cli.models.catalog import ModelInfo
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
 from agent_tools.text import one_line, shorten
@@ -406,8 +406,7 @@ def _last_turn(view: SessionView) -> dict[str, Any]:
 
 def _context_window(model: str) -> int | None:
     """Return the context window of a model in tokens; None if it is not known."""
-    provider, _, name = model.partition("/")
-    known = lookup(provider, name) if name else None
+    known = ModelInfo.named(model)
     return known.context_window if known is not None else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.models.catalog import ModelInfo, price_per_million
+from agent_cli.models.catalog import ModelInfo
 from agent_tools.lookalikes import escape_lookalikes
 from agent_tools.text import dollars, one_line, short_count
 
@@ -80,7 +80,7 @@ def usage_rows(session: dict[str, Any]) -> list[tuple[str, str]]:
 
 def model_words(model: ModelInfo) -> str:
     """Return a model as a list offers it."""
-    price_in, price_out = price_per_million(model)
+    price_in, price_out = model.price_per_million
     price = "" if price_in is None else f", ${price_in} / ${price_out} per million"
     window = f" ({short_count(model.context_window)} tokens{price})" if model.context_window else ""
     return f"{one_line(model.name)}{window}"

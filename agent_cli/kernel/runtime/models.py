@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.config.config import Config
 from agent_cli.config.prompts import prompt
@@ -28,6 +28,9 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import ASSUMED_WINDOW_TOKENS, MediaKind
 
+if TYPE_CHECKING:
+    from agent_cli.models.offers import ModelOffers
+
 with lazy_imports():
     from agent_cli.kernel import redact
     from agent_cli.models import (
@@ -36,6 +39,7 @@ with lazy_imports():
         retry,  # only with a budget
         server_info,  # most models are in the catalog
     )
+    from agent_cli.models import offers as model_offers  # only for lists
     from agent_tools.net import http  # HTTP and TLS, which a script does without
 
 # A local model may read a long prompt for many minutes; if its server stops, the connection ends anyway.
@@ -84,6 +88,11 @@ class ReachableModels:
     def keys(self) -> KeyStore:
         """The keys that the user stored with `agent login`."""
         return KeyStore(state_folder(self._run_env.env) / _KEYS, keyring=self._settings.keyring)
+
+    @property
+    def offers(self) -> ModelOffers:
+        """What to offer to the user."""
+        return model_offers.ModelOffers(self._run_env.env, self.keys, self.current)
 
     def choose(self, name: str | None) -> ResolvedModel:
         """Resolve a model; without a name, find one. Raises UsageError, and NoAccessError if none can be reached."""

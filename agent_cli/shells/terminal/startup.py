@@ -55,7 +55,6 @@ from agent_tools.text import counted, dollars, one_line, short_count, shorten
 with lazy_imports():
     from agent_cli.kernel.session import schedules  # few have any
     from agent_cli.knowledge.plugins import store  # few have plugins
-    from agent_cli.models import server_info  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
 
 # The answers about the sandbox, each with the value of `sandbox.auto_allow`.
@@ -249,7 +248,7 @@ def choose_first_model(dialogs: Dialogs, config: Config, layers: Layers, run_env
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if config.model or layers.settings().model or not os.isatty(0):
         return
-    found = server_info.discover(run_env.env, logins=ReachableModels(run_env, layers.settings()).keys)
+    found = ReachableModels(run_env, layers.settings()).offers.discovered()
     if len(found) < 2:
         return
     chosen = dialogs.put(pick_dialog("Which model? (/model changes it at any time)", found, "decide later"))

@@ -8,16 +8,10 @@ from typing import cast, get_args
 from agent_cli.kernel.modes import Effort
 from agent_cli.kernel.runtime.models import ReachableModels
 from agent_cli.kernel.session.store import state_folder
-from agent_cli.models.catalog import ModelInfo, known_models, lookup, price_per_million
-from agent_cli.models.offers import newest_models, providers_with_keys
-from agent_cli.models.registry import is_loopback_url
+from agent_cli.models.catalog import ModelInfo
 from agent_cli.shells.terminal.picks import Picks
 from agent_cli.shells.terminal.slash import SlashContext, slash
-from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
-
-with lazy_imports():
-    from agent_cli.models import server_info  # HTTP, for local servers alone
 
 _EFFORTS = get_args(Effort)
 _EFFORT_HELP = {
@@ -71,28 +65,15 @@ def _models_to_offer(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
 
     ask: query a server on this machine, which may take a second.
     """
-    model, env = ctx.agent.model, ctx.run_env.env
-    stored = ReachableModels(ctx.run_env, ctx.agent.settings).keys.names()
-    others = [name for name in providers_with_keys(env, stored) if name != model.provider]
-    found = {name: info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := _info(name)) is not None}
-    key = model.api_key.reveal() if model.api_key is not None else ""
-    if ask and is_loopback_url(model.base_url) and (listed := server_info.offered_models(model.base_url, key)):
-        found |= {name: info for each in listed if (info := _info(name := f"{model.provider}/{each}")) is not None}
-    else:
-        others.insert(0, model.provider)
-    known = known_models(providers=others)
-    return list((found | {info.name: info for provider in others for info in newest_models(known, provider)}).values())
-
-
-def _info(name: str) -> ModelInfo | None:
-    provider, _, model = name.partition("/")
-    return lookup(provider, model) or (ModelInfo(name, provider) if model else None)
+    newest = ReachableModels(ctx.run_env, ctx.agent.settings).offers.newest(ctx.agent.model, ask=ask)
+    recent = [info for name in _picks(ctx).most_used()[:_MAX_RECENT] if (info := ModelInfo.named(name)) is not None]
+    return list({info.name: info for info in (*recent, *newest)}.values())
 
 
 def _describe(info: ModelInfo) -> str:
     """Describe a model: its window and its price per million tokens."""
     window = f"{info.context_window / 1000:,.0f}k window" if info.context_window else ""
-    price_in, price_out = price_per_million(info)
+    price_in, price_out = info.price_per_million
     price = ""
     if info.local:
         price = "local"
