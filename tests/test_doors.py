@@ -20,10 +20,10 @@ OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copy
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
 OPENS = {
     (
-        "agent_cli/extras/acp/command_output.py",
+        "agent_cli/shells/acp/command_output.py",
         "_start",
     ): "a pipe and a script that it has just created in its own folder",
-    ("agent_cli/extras/acp/command_output.py", "end"): "the exit code, in its own folder",
+    ("agent_cli/shells/acp/command_output.py", "end"): "the exit code, in its own folder",
     ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
     ("agent_cli/takeover/opencode.py", "_database"): "a database, which SQLite opens by its name",
     ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",

@@ -1,1 +1,1 @@
-"""Protocols, pages and runs built on sessions, each of which may be left out."""
+"""Pages, runs, reports and gates that are built on sessions, each of which may be left out."""

@@ -1,1 +1,1 @@
-"""Where users and programs drive a session: the terminal, one-shot runs, and the Python API."""
+"""Where users and programs drive a session: the terminal, one-shot runs, editors, and programs that host it."""

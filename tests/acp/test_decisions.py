@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.extras.acp.questions import EditorQuestions
 from agent_cli.kernel.events import ApprovalResolved, QuestionAnswered
+from agent_cli.shells.acp.questions import EditorQuestions
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.model import Put
 from agent_cli.shells.terminal.dialogs.questions import ask_question

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agent_cli.extras.acp.updates import SessionUpdates
 from agent_cli.kernel.events import UNLOGGED, Event
 from agent_cli.kernel.message_ids import MessageIds
 from agent_cli.kernel.session.live import LiveSession
@@ -24,6 +23,7 @@ from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header
 from agent_cli.kernel.session.transcripts.entries import EntryContext
 from agent_cli.kernel.session.transcripts.writer import TranscriptWriter
+from agent_cli.shells.acp.updates import SessionUpdates
 from agent_cli.shells.headless.output import ProgressPrinter, RunListener
 from agent_cli.shells.headless.stream_json import StreamJson
 from agent_cli.shells.terminal.render.events import EventRenderer

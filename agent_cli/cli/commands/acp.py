@@ -13,7 +13,7 @@ from agent_cli import Config
 from agent_cli.cli.app import with_run_options
 from agent_cli.cli.commands.login import login
 from agent_cli.cli.help import examples
-from agent_cli.extras.acp.server import serve_editor
+from agent_cli.shells.acp.server import serve_editor
 
 app = typer.Typer(add_completion=False)
 

@@ -25,7 +25,7 @@ from agent_cli import (
     TurnResult,
     Usage,
 )
-from agent_cli.extras.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
+from agent_cli.shells.acp.command_output import MAX_SHOWN_CHARS, OutputDisplay, TextOutput, Update, output_block
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits

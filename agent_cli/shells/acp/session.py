@@ -27,16 +27,16 @@ from agent_cli import (
     UserMessage,
     read_settings,
 )
-from agent_cli.extras.acp import options as choices
-from agent_cli.extras.acp.client import EditorBuffers, EditorClient, EditorError
-from agent_cli.extras.acp.command_output import DrawnTerminal, EditorTerminals, OutputDisplay, Update
-from agent_cli.extras.acp.content import EditorPrompt, read_prompt
-from agent_cli.extras.acp.questions import EditorQuestions
-from agent_cli.extras.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
 from agent_cli.kernel.host_servers import HostServers
 from agent_cli.kernel.runtime.session_commands import is_slash
 from agent_cli.kernel.runtime.titles import Titles
 from agent_cli.knowledge.loader import Embedded
+from agent_cli.shells.acp import options as choices
+from agent_cli.shells.acp.client import EditorBuffers, EditorClient, EditorError
+from agent_cli.shells.acp.command_output import DrawnTerminal, EditorTerminals, OutputDisplay, Update
+from agent_cli.shells.acp.content import EditorPrompt, read_prompt
+from agent_cli.shells.acp.questions import EditorQuestions
+from agent_cli.shells.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
 from agent_cli.shells.terminal import commands as commands  # registers them
 from agent_cli.shells.terminal.dialogs.approval import ask_approval
 from agent_cli.shells.terminal.dialogs.model import Dialog, TextInput

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli import Config, SessionStore, UsageError, __version__, find_environment, read_settings
-from agent_cli.extras.acp.client import EditorClient
-from agent_cli.extras.acp.protocol import (
+from agent_cli.kernel.session.store import write_crash_report
+from agent_cli.shells.acp.client import EditorClient
+from agent_cli.shells.acp.protocol import (
     PROTOCOL_VERSION,
     AgentConnection,
     RequestError,
@@ -29,18 +30,17 @@ from agent_cli.extras.acp.protocol import (
     ValidationError,
     build_agent_router,
 )
-from agent_cli.extras.acp.updates import PromptFailedError
-from agent_cli.kernel.session.store import write_crash_report
+from agent_cli.shells.acp.updates import PromptFailedError
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 if TYPE_CHECKING:
-    from agent_cli.extras.acp.session import EditorSession
+    from agent_cli.shells.acp.session import EditorSession
 
 # The first response needs none of these, so they load after it.
 with lazy_imports():
-    from agent_cli.extras.acp import session as acp_session
     from agent_cli.kernel.runtime import models
+    from agent_cli.shells.acp import session as acp_session
     from agent_cli.shells.terminal import login
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent_cli.extras.acp.client import EditorClient, EditorError
+from agent_cli.shells.acp.client import EditorClient, EditorError
 from agent_tools.results import CommandOutput
 
 Update = dict[str, Any]

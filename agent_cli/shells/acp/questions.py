@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_cli import Defer
-from agent_cli.extras.acp.client import EditorClient, EditorError
-from agent_cli.extras.acp.command_output import Update
-from agent_cli.extras.acp.updates import text_block
+from agent_cli.shells.acp.client import EditorClient, EditorError
+from agent_cli.shells.acp.command_output import Update
+from agent_cli.shells.acp.updates import text_block
 from agent_cli.shells.terminal.dialogs.model import (
     Choice,
     Dialog,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from agent_cli.extras.acp.protocol import Connection, RequestError
+from agent_cli.shells.acp.protocol import Connection, RequestError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.fs.encoding import TextFile, decode_text
 from agent_tools.results import ToolError
