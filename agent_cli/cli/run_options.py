@@ -484,12 +484,20 @@ def _check_limits(options: RunOptions, mode: str | None) -> None:
         raise UsageError(f"--safe-mode excludes {flags()[name][0].names[0]}.")
 
 
+# A script that computes 0 here means no more of it, and certainly not that there is no limit.
+_ABOVE_ZERO = ("max_turns", "max_budget_usd")
+
+
 def _overrides(options: RunOptions) -> dict[str, Any]:
     """Return the settings among the options."""
     data: dict[str, Any] = {}
     for name, (flag, _) in flags().items():
         value = getattr(options, name)
         if flag.setting and value not in (None, ()) and value is not False and name != "model":
+            if name in _ABOVE_ZERO and not value > 0:
+                raise UsageError(
+                    f"{flag.names[0]}: expected a number above 0, found {value:g}; for no limit, set {flag.setting} to 0"
+                )
             data[flag.setting] = _split_names(value) if isinstance(value, tuple) else value
     if options.tools and options.tools != ("default",):
         data["tools"] = _split_names(options.tools)

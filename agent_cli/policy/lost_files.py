@@ -43,7 +43,8 @@ def removed_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
     """
     match danger.kind:
         case "overwrite":
-            return _counted(_overwritten(danger, cwd))
+            paths = list(_overwritten(danger, cwd))
+            return _counted(_unstored(paths, cwd, git) if danger.unstored else paths)
         case "tree" if danger.tracked:
             paths = [target.path for target in danger.targets(cwd)]
             tracked = git.ask(cwd, "ls-files", "-z", "--", *paths).split("\0") if paths else []
@@ -132,10 +133,17 @@ def _overwritten(danger: Danger, cwd: str) -> Iterator[str]:
             yield path
 
 
+def _unstored(paths: Iterable[str], cwd: str, git: GitReader) -> Iterator[str]:
+    """Yield the files that the last commit does not have as they are. Raises as `GitReader.ask`."""
+    for path in paths:
+        if not git.ask(cwd, "ls-files", "-z", "--", path) or git.changed(cwd, "HEAD", "--", path).files:
+            yield path
+
+
 def _copied_below(tree: tuple[str, str], cwd: str) -> Iterator[str]:
     """Yield the files that a recursive copy may replace. tree: the directory that is copied, and its copy."""
     source, target = (resolve_operand(cwd, text, follows=True).path for text in tree)
-    if not os.path.isdir(source) or not os.path.isdir(target):  # noqa: PTH112
+    if source == target or not os.path.isdir(source) or not os.path.isdir(target):  # noqa: PTH112
         return
     names = (os.path.join(here, name) for here, _, files in os.walk(source) for name in files)
     yield from (os.path.join(target, os.path.relpath(name, source)) for name in islice(names, _MAX_COPIED))

@@ -14,6 +14,8 @@ from agent_cli.cli.option_parser import normalize_argv, parse_options
 from agent_cli.cli.run_options import RunOptions, flags
 from agent_tools.record import Value
 from tests.support.hypothesis_examples import examples
+from tests.support.program import agent
+from tests.support.scripts import script
 
 
 def by_typer(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions | None:
@@ -180,3 +182,12 @@ def test_several_words_after_a_flag_end_where_the_prompt_begins(
     assert read is not None
     assert getattr(read, field) == value
     assert read.prompt == (argv[-1],)
+
+
+@pytest.mark.parametrize("flag", ["--max-turns", "--max-budget-usd"])
+@pytest.mark.parametrize("value", ["0", "-1"])
+def test_a_limit_of_nothing_is_no_way_to_ask_for_no_limit(work: Path, flag: str, value: str) -> None:
+    done = agent(["-p", "go", f"{flag}={value}", "--model", script(work / "s.toml", [{"text": "it is done"}])], work)
+    assert done.returncode == 2
+    assert f"{flag}: expected a number above 0, found {value}" in done.stderr
+    assert done.stdout == ""

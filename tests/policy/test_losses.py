@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -146,18 +147,31 @@ COMMANDS = [
     "true && rm new.txt",
     "(cd sub; rm new.md)", "for f in new.txt; do rm $f; done", "git format-patch -1 --stdout > new.txt",
     "git bundle create new.txt HEAD", "find . -fls new.txt", "git log --output new.txt",
+    "git mv -f a.py b.py", "git mv -kf a.py staged.py", "git mv --force a.py new.txt", "git mv -f c.txt sub/d.py",
+    "git mv -f b.py c.txt", "git mv -f -n a.py b.py", "git mv a.py b.py", "git mv -f -k a.py c.txt sub",
+    "git -C sub mv -f e.txt d.py", "cd sub && git mv -f e.txt d.py", "git mv -f sub/e.txt sub/d.py fresh",
+    "cp -rT sub other", "cp -aT fresh sub", "cp -r --no-target-directory fresh/ sub", "mv -T a.py new.txt",
+    "install -T a.py new.txt",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+RSYNC = [
+    "rsync -a fresh/ sub", "rsync -a sub lk2", "rsync -a new.txt sub/new.md",
+    "rsync new.txt sub", "rsync -a sub/new.md new.txt", "rsync -aR sub/e.txt fresh", "rsync -a fresh .",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *RSYNC])
 def test_the_losses_named_are_the_files_that_change(repo: Path, command: str) -> None:
+    if command in RSYNC and shutil.which("rsync") is None:
+        pytest.skip("NOT TESTED: rsync is not installed")
     named = named_files(repo, command)
     before, kept = contents(repo), committed(repo)
     run(repo, command)
     after = contents(repo)
     moved = set(after.values())
     gone = {name for name, data in before.items() if not after.get(name, b"").startswith(data or b"-")}
-    lost = {name for name in gone if command.split()[0] not in ("mv",) or before[name] not in moved}
+    lost = {name for name in gone if "mv" not in command.split() or before[name] not in moved}
     if " git " in f" {command}" and "git rm" not in command:  # what a commit has is not lost
         lost = {name for name in lost if before[name] not in kept}
     assert named == lost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 
@@ -67,11 +66,7 @@ def _replaced(found: Invocation) -> Iterator[Danger]:
     replaced = [touch for touch in found.touches if touch.kind == "write" and touch.replaces]
     if not replaced:
         return
-    into = replaced[0].word
-    trees = [t.word for t in found.touches if t.kind == "tree" and not t.word.why and not t.word.pattern]
-    copied: tuple[tuple[str, str], ...] = ()
-    if row.operands == "copy" and not into.why:
-        copied = tuple((w.text, os.path.join(into.text, os.path.basename(w.text.rstrip("/")))) for w in trees)
+    copied = tuple((touch.word.text, touch.copy) for touch in found.touches if touch.copy and row.operands == "copy")
     danger = Danger(found.part, "overwrite", (found.name,), _words(replaced), certain=row.empties)
     yield danger.replace(follows=not row.renames, copied=copied)
 

@@ -12,6 +12,7 @@ from agent_cli.policy.programs.row import KEYS, Row, expand_rows
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
 
+_EXACTLY = ("-T", "--no-target-directory")
 _COPY_TREE = "-r -R -a --recursive --archive"
 # Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
 _PLACE = lazy_pattern(r"\+(?:\d*|/[\w .-]+)")
@@ -21,16 +22,25 @@ def _install(found: Arguments) -> Iterator[Touch]:
     """With -d, `install` makes folders of all its operands."""
     yield from (Touch("write", w) for w in found.operands if found.has("-d", "--directory"))
     if not found.has("-d", "--directory"):
-        yield from copied(found)
+        yield from copied(found, exactly=found.has(*_EXACTLY))
 
 
 def copied(
-    found: Arguments, *, remote: bool = False, moves: bool = False, deep: bool = False, whole: tuple[str, ...] = ()
+    found: Arguments,
+    *,
+    remote: bool = False,
+    moves: bool = False,
+    deep: bool = False,
+    whole: tuple[str, ...] = (),
+    content: bool = False,
+    exactly: bool = False,
 ) -> Iterator[Touch]:
     """Yield the effects of a copy: `-t DIR`, or the last operand, is written and the others are read.
 
     remote: a name with a colon is on another machine. moves: the sources are removed. deep: directories are copied.
     whole: options with which a copy keeps the whole path of its source, not only its name.
+    content: of a source with a slash at the end, only what is in it is copied.
+    exactly: the target itself is the copy, also if it is a directory.
     """
     into = found.values("-t", "--target-directory")
     operands = list(found.operands)
@@ -38,34 +48,42 @@ def copied(
     deep = moves or deep
     keeps = found.has("-n", "--no-clobber")
     keeps_path = any(option.startswith(given.name) for given in found.options if given.name for option in whole)
+    places = [place for place in target or into or [Word(".")] if not (remote and REMOTE.match(place.text))]
+
+    def lands(source: Word, place: Word) -> str:
+        """Return what becomes of a source in a directory: a file copied into one keeps its own name there."""
+        if exactly or (content and source.text.endswith("/") and not keeps_path):
+            return place.text
+        return os.path.join(
+            place.text, source.text.strip("/") if keeps_path else os.path.basename(source.text.strip("/"))
+        )
+
     for source in operands:
         if not (remote and REMOTE.match(source.text)):
-            yield Touch("tree" if deep else "read", source)
+            known = deep and not any(word.why or word.pattern for word in (source, *places[:1]))
+            yield Touch("tree" if deep else "read", source, copy=lands(source, places[0]) if known and places else "")
             if moves:
                 yield Touch("remove", source)
-    # A file copied into a directory keeps its own name there.
-    for place in target or into or [Word(".")]:
-        if remote and REMOTE.match(place.text):
-            continue
+    for place in places:
         if place.pattern:  # all but its last match are sources
             yield Touch("tree" if deep else "read", place)
             yield from [Touch("remove", place)] if moves else []
         yield Touch("write", place, replaces=not keeps)
         for source in operands:
-            path = source.text.strip("/")
-            name = path if keeps_path else os.path.basename(path)
-            if name in ("", ".", "..") or source.text.endswith("/"):
+            name = os.path.basename(source.text.strip("/"))
+            if name in ("", ".", "..") or source.text.endswith("/") or exactly:
                 yield Touch("into", place)  # its content, under unknown names
-            below = Word(os.path.join(place.text, name), source.why or place.why, source.pattern)
-            yield Touch("write", below, replaces=not keeps)
+            if (path := lands(source, place)) != place.text:
+                yield Touch("write", Word(path, source.why or place.why, source.pattern), replaces=not keeps)
 
 
 def _copy(found: Arguments) -> Iterator[Touch]:
-    yield from copied(found, deep=found.has(*_COPY_TREE.split()), whole=("--parents",))
+    exactly = found.has(*_EXACTLY)
+    yield from copied(found, deep=found.has(*_COPY_TREE.split()), whole=("--parents",), exactly=exactly)
 
 
 def _move(found: Arguments) -> Iterator[Touch]:
-    yield from copied(found, moves=True)
+    yield from copied(found, moves=True, exactly=found.has(*_EXACTLY))
 
 
 def _ln(found: Arguments) -> Iterator[Touch]:
@@ -114,7 +132,7 @@ def _tee(found: Arguments) -> Iterator[Touch]:
 
 
 def _rsync(found: Arguments) -> Iterator[Touch]:
-    yield from copied(found, remote=True, deep=True, whole=("-R", "--relative"))
+    yield from copied(found, remote=True, deep=True, whole=("-R", "--relative"), content=True)
     here = [w for w in found.operands if not REMOTE.match(w.text)]
     if found.has("--remove-source-files"):
         yield from (Touch("remove", w, follows="named", selective=True) for w in here if w is not found.operands[-1])
