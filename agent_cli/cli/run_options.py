@@ -495,9 +495,8 @@ def _overrides(options: RunOptions) -> dict[str, Any]:
         value = getattr(options, name)
         if flag.setting and value not in (None, ()) and value is not False and name != "model":
             if name in _ABOVE_ZERO and not value > 0:
-                raise UsageError(
-                    f"{flag.names[0]}: expected a number above 0, found {value:g}; for no limit, set {flag.setting} to 0"
-                )
+                wrong = f"{flag.names[0]}: expected a number above 0, found {value:g}"
+                raise UsageError(f"{wrong}; for no limit, set {flag.setting} to 0")
             data[flag.setting] = _split_names(value) if isinstance(value, tuple) else value
     if options.tools and options.tools != ("default",):
         data["tools"] = _split_names(options.tools)
