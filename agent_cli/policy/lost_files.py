@@ -43,8 +43,7 @@ def removed_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
     """
     match danger.kind:
         case "overwrite":
-            paths = list(_overwritten(danger, cwd))
-            return _counted(_unstored(paths, cwd, git) if danger.unstored else paths)
+            return _counted(_overwritten(danger, cwd))
         case "tree" if danger.tracked:
             paths = [target.path for target in danger.targets(cwd)]
             tracked = git.ask(cwd, "ls-files", "-z", "--", *paths).split("\0") if paths else []
@@ -130,13 +129,6 @@ def _overwritten(danger: Danger, cwd: str) -> Iterator[str]:
         except OSError:
             continue
         if stat.S_ISREG(state.st_mode) and state.st_size:
-            yield path
-
-
-def _unstored(paths: Iterable[str], cwd: str, git: GitReader) -> Iterator[str]:
-    """Yield the files that the last commit does not have as they are. Raises as `GitReader.ask`."""
-    for path in paths:
-        if not git.ask(cwd, "ls-files", "-z", "--", path) or git.changed(cwd, "HEAD", "--", path).files:
             yield path
 
 

@@ -31,7 +31,6 @@ class Danger(Value):
         are not in the index, or staged ones.
     selective: only some of what is below its words is lost.
     tracked: only files are lost that git tracks.
-    unstored: only files are lost that the last commit does not have as they are.
     excluded: patterns of files that `git clean` keeps, or adds with -X.
     """
 
@@ -48,7 +47,6 @@ class Danger(Value):
     against: Against = "HEAD"
     selective: bool = False
     tracked: bool = False
-    unstored: bool = False
     excluded: tuple[str, ...] = ()
 
     def targets(self, cwd: str) -> list[OperandPath]:

@@ -80,10 +80,6 @@ def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
         yield danger("restore", flag)
     elif name == "rm" and "--cached" not in texts and (flag := _flag(rest, r"-[nqr]*f\w*", "--force")):
         yield danger("tree", flag, words=_operands(rest)).replace(tracked=True)
-    elif name == "mv" and not _has_option(rest, "n", "--dry-run") and (flag := _flag(rest, r"-[kv]*f\w*", "--force")):
-        *sources, target = _operands(rest) or (Word(""),)
-        inside = (Word(os.path.join(target.text, os.path.basename(w.text.rstrip("/"))), w.why) for w in sources)
-        yield danger("overwrite", flag, words=(target, *inside)).replace(certain=False, unstored=True)
     elif name == "worktree" and texts[:1] == ["remove"] and (flag := _flag(rest, r"-f+", "--force")):
         yield danger("tree", flag, words=_operands(rest[1:]))
     elif name == "push":
@@ -147,8 +143,6 @@ def _forgotten(danger: Callable[..., Danger], name: str, rest: tuple[Word, ...])
     verb = next((word for word in _FORGETS.get(name, ()) if word in texts), "")
     if name in _MAY_LOSE or not (name in COMMANDS or name in GIT_RUNNERS or name.startswith("-")):
         yield danger("unknown")
-    elif name == "submodule" and "update" in texts and (flag := _flag(rest, r"-f", "--force")):
-        yield danger("unknown", "update", flag)
     elif verb:
         kind: DangerKind = "history" if name == "reflog" else "unknown"
         yield danger(kind, verb)
