@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 from agent_cli.policy.programs.danger import Danger
-from agent_cli.policy.programs.git_losses import stash_flags, stashes
+from agent_cli.policy.programs.git_losses import dropped_stash, stashes
 from agent_cli.policy.programs.losses import losses
 from agent_cli.policy.shell.words import Analysis, SimpleCommand
 
@@ -22,7 +22,7 @@ def dangers(analysis: Analysis) -> tuple[Danger, ...]:
         own = list(losses(part))
         # What was stashed before it in the same line is no entry yet.
         if stashed is not None and any(danger.kind == "stash" for danger in own):
-            own = [d.replace(kind="restore", words=(), flags=stash_flags(stashed)) for d in own]
+            own = [dropped_stash(d, stashed) for d in own]
         found += own
         stashed = part if stashes(part) else stashed
     return tuple(found)

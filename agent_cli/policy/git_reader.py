@@ -44,8 +44,11 @@ class GitReader:
     def left(self) -> float:
         return self._until - time.monotonic()
 
-    def ask(self, cwd: str, *words: str) -> str:
-        """Return what git prints. Raises GitUnavailableError, and LookupError if git fails."""
+    def ask(self, cwd: str, *words: str, literal: bool = True) -> str:
+        """Return what git prints. Raises GitUnavailableError, and LookupError if git fails.
+
+        literal: paths among the words are no patterns.
+        """
         if not self._belongs(cwd):
             raise GitUnavailableError("because it is outside this repository")
         if self.left < 0.01:
@@ -53,7 +56,8 @@ class GitReader:
         try:
             if self._run is None:
                 self._run = git_to_read(Path(self.root), self._env, self._use)
-            out = self._run.run("--literal-pathspecs", *words, cwd=cwd, seconds=self.left)
+            how = ["--literal-pathspecs"] if literal else []
+            out = self._run.run(*how, *words, cwd=cwd, seconds=self.left)
         except NoRepositoryError:
             raise LookupError from None
         except NotUsableError as error:
@@ -73,9 +77,9 @@ class GitReader:
             here = os.path.dirname(here)  # noqa: PTH120
         return True
 
-    def changed(self, cwd: str, *words: str) -> Changes:
+    def changed(self, cwd: str, *words: str, literal: bool = True) -> Changes:
         """Return the changes of a `git diff`. Raises as `ask`."""
-        text = self.ask(cwd, "diff", "--numstat", "-z", "--no-renames", *words)
+        text = self.ask(cwd, "diff", "--numstat", "-z", "--no-renames", *words, literal=literal)
         rows = [r.split("\t", 2) for r in text.split("\0") if r.count("\t") >= 2]
         added, removed = (sum(int(r[i]) for r in rows if r[i].isdigit()) for i in (0, 1))
         return Changes(tuple(os.path.join(self.root, r[2]) for r in rows), added, removed)

@@ -43,10 +43,11 @@ def removed_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
     """
     match danger.kind:
         case "overwrite":
-            return _counted(_overwritten(danger, cwd))
+            replaced = _overwritten(danger, cwd)
+            return _counted(replaced if not danger.unsaved else (p for p in replaced if not _is_committed(p, git)))
         case "tree" if danger.tracked:
-            paths = [target.path for target in danger.targets(cwd)]
-            tracked = git.ask(cwd, "ls-files", "-z", "--", *paths).split("\0") if paths else []
+            paths = danger.pathspecs(cwd)
+            tracked = git.ask(cwd, "ls-files", "-z", "--", *paths, literal=False).split("\0") if paths else []
             return _counted(os.path.join(cwd, name) for name in tracked if name)
     paths, deep, exact = acted_on(danger, cwd)
     return _counted(_below(paths, danger, deep=deep)).replace(exact=exact)
@@ -132,6 +133,14 @@ def _overwritten(danger: Danger, cwd: str) -> Iterator[str]:
             yield path
 
 
+def _is_committed(path: str, git: GitReader) -> bool:
+    folder = os.path.dirname(path)  # noqa: PTH120
+    try:
+        return bool(git.ask(folder, "ls-files", "-z", "--", path)) and not git.changed(folder, "HEAD", "--", path).files
+    except LookupError:
+        return False
+
+
 def _copied_below(tree: tuple[str, str], cwd: str) -> Iterator[str]:
     """Yield the files that a recursive copy may replace. tree: the directory that is copied, and its copy."""
     source, target = (resolve_operand(cwd, text, follows=True).path for text in tree)
@@ -143,21 +152,21 @@ def _copied_below(tree: tuple[str, str], cwd: str) -> Iterator[str]:
 
 def uncommitted_changes(danger: Danger, cwd: str, git: GitReader) -> Changes:
     """Return the uncommitted changes that a git command discards. Raises as `GitReader.ask`."""
-    paths = [w.text for w in danger.words if not w.why] if danger.kind == "restore" else []
+    paths = danger.pathspecs(cwd) if danger.kind == "restore" else []
     limit = ["--", *paths] if paths else []
     match danger.against:
         case "index":
-            return git.changed(cwd, *limit)
+            return git.changed(cwd, *limit, literal=False)
         case "commit":
-            return git.changed(cwd, "HEAD", "--diff-filter=a", *limit)
+            return git.changed(cwd, "HEAD", "--diff-filter=a", *limit, literal=False)
         case "staged":
             # It gives up if a file has further changes that are not staged.
-            staged = git.changed(cwd, "--cached", "HEAD", *limit)
-            clash = set(staged.files) & set(git.changed(cwd, *limit).files)
+            staged = git.changed(cwd, "--cached", "HEAD", *limit, literal=False)
+            clash = set(staged.files) & set(git.changed(cwd, *limit, literal=False).files)
             return Changes(()) if clash else staged
         case "nothing":
             return Changes(())
-    return git.changed(cwd, "HEAD", *limit)
+    return git.changed(cwd, "HEAD", *limit, literal=False)
 
 
 def cleaned_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
@@ -167,11 +176,11 @@ def cleaned_files(danger: Danger, cwd: str, git: GitReader) -> LostFiles:
         which += ["--ignored", "--exclude-standard"]
     elif "x" not in danger.flags:
         which.append("--exclude-standard")
-    paths = [w.text for w in danger.words if not w.why]
+    paths = danger.pathspecs(cwd)
     # With paths, directories are entered without -d, too.
     if "d" not in danger.flags and not paths:
         which.append("--directory")
-    found = [name for name in git.ask(cwd, "ls-files", "-z", *which, "--", *paths).split("\0") if name]
+    found = [name for name in git.ask(cwd, "ls-files", "-z", *which, "--", *paths, literal=False).split("\0") if name]
     nested = [
         os.path.join(cwd, name)
         for name in found

@@ -30,7 +30,7 @@ class Danger(Value):
     against: which changes git discards: all that are uncommitted, only those of files that the commit has, those that
         are not in the index, or staged ones.
     selective: only some of what is below its words is lost.
-    tracked: only files are lost that git tracks.
+    tracked: only files are lost that git tracks. unsaved: only what no commit has is lost.
     excluded: patterns of files that `git clean` keeps, or adds with -X.
     """
 
@@ -47,8 +47,13 @@ class Danger(Value):
     against: Against = "HEAD"
     selective: bool = False
     tracked: bool = False
+    unsaved: bool = False
     excluded: tuple[str, ...] = ()
 
     def targets(self, cwd: str) -> list[OperandPath]:
         """Return the paths that its words name in a directory, which is the one that `git -C` leads to."""
         return [path for word in self.words for path in resolve_word(word, cwd, follows=self.follows)]
+
+    def pathspecs(self, cwd: str) -> list[str]:
+        """Return its words as git gets them from the shell. git expands those itself that are left as they are."""
+        return [target.text for target in self.targets(cwd)]

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from agent_cli.policy.operands import resolve_word
 from agent_cli.policy.programs.danger import Against, Danger, DangerKind
 from agent_cli.policy.programs.git import COMMANDS, GIT_RUNNERS, GitWords
 from agent_cli.policy.shell.words import SimpleCommand, Word
@@ -30,6 +31,7 @@ _FORGETS: dict[str, tuple[str, ...]] = {
     "submodule": ("deinit",),
     "replace": ("-d", "--delete"),
     "bundle": (),
+    "sparse-checkout": ("clean",),
 }
 # Options with which an operation in progress, and what was resolved in it, is thrown away.
 _ABANDONS = frozenset(("--abort", "--skip", "--quit"))
@@ -49,7 +51,7 @@ def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
     if name == "reset" and (flag := _flag(rest, "", "--hard", "--merge", "--keep")):
         against: Against = {"--merge": "staged", "--keep": "nothing"}.get(flag, "HEAD")  # type: ignore[assignment]
         yield danger("reset", flag, words=_operands(rest)).replace(against=against)
-    elif name == "clean" and not _has_option(rest, "n", "--dry-run"):
+    elif name == "clean" and not _has_option(rest := _spread(rest, "e"), "n", "--dry-run"):
         flags = "".join(letter for letter in "dxX" if _has_option(rest, letter))
         flags += "2" * (sum(w.text.count("f") for w in rest if re.fullmatch(r"-\w+", w.text)) > 1)
         excluded = tuple(_values(rest, "e", "--exclude"))
@@ -57,11 +59,12 @@ def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
     elif name in ("checkout", "switch"):
         yield from _moved_branch(danger, rest)
         # Behind b, B, c and C stands the name of a branch.
+        files = list(_checkout(danger, part, rest, folder)) if name == "checkout" else []
         if flag := _flag(rest, r"-[adlmpqt]*f\w*", "--force", "--discard-changes"):
-            yield danger("restore", flag)
-        elif name == "checkout":
-            yield from _checkout(danger, part, rest, folder)
+            files = [d.replace(names=("git", name, flag)) for d in files] or [danger("restore", flag)]
+        yield from files
     elif name == "restore" and not (_has_option(rest, "S", "--staged") and not _has_option(rest, "W", "--worktree")):
+        rest = _spread(rest, "s")
         against = "HEAD" if _has_option(rest, "S", "--staged") else "index"
         yield danger("restore", words=_operands(rest, ("-s", "--source"))).replace(against=against)
     elif name == "stash" and texts[:1] in (["drop"], ["clear"]):
@@ -76,16 +79,37 @@ def git_dangers(part: SimpleCommand, found: GitWords) -> Iterator[Danger]:
         yield danger("ref", flag, words=_operands(rest)[-1:] if renames else _operands(rest)[:1])
     elif name == "checkout-index" and (flag := _flag(rest, r"-[anqu]*f\w*", "--force")):
         yield danger("restore", flag, words=_operands(rest)).replace(against="index")
-    elif name == "read-tree" and (flag := _flag(rest, "", "--reset")):
-        yield danger("restore", flag)
-    elif name == "rm" and "--cached" not in texts and (flag := _flag(rest, r"-[nqr]*f\w*", "--force")):
-        yield danger("tree", flag, words=_operands(rest)).replace(tracked=True)
+    elif name == "read-tree" and _has_option(rest, "u") and (flag := _flag(rest, r"-\w*m\w*", "--reset")):
+        # With -m and one tree, it removes what is only in the index, and keeps the changes of other files.
+        if flag.startswith("--reset"):
+            yield danger("restore", flag)
+        elif len(_operands(rest)) == 1:
+            yield danger("restore", flag).replace(against="staged")
+    elif name in ("rm", "mv") and not _has_option(rest, "n", "--dry-run"):
+        yield from _tracked_files(danger, name, rest)
     elif name == "worktree" and texts[:1] == ["remove"] and (flag := _flag(rest, r"-f+", "--force")):
         yield danger("tree", flag, words=_operands(rest[1:]))
     elif name == "push":
         yield from _push(danger, rest)
+    elif name == "worktree" and texts[:1] == ["add"]:
+        yield from _moved_branch(danger, rest)
     else:
         yield from _forgotten(danger, name, rest)
+
+
+def _tracked_files(danger: Callable[..., Danger], name: str, rest: tuple[Word, ...]) -> Iterator[Danger]:
+    """Yield a removal or renaming that git would refuse without --force."""
+    flag = _flag(rest, r"-[kqrv]*f\w*", "--force")
+    words = _operands(rest)
+    if not flag or (name == "rm" and "--cached" in [w.text for w in rest]):
+        return
+    if name == "rm":
+        yield danger("tree", flag, words=words).replace(tracked=True)
+    elif len(words) > 1:
+        # A file that is moved into a folder keeps its name there.
+        place = words[-1]
+        below = (Word(os.path.join(place.text, os.path.basename(w.text.rstrip("/"))), place.why) for w in words[:-1])
+        yield danger("overwrite", flag, words=(place, *below)).replace(certain=False, unsaved=True)
 
 
 def _checkout(danger: Callable[..., Danger], part: SimpleCommand, rest: tuple[Word, ...], at: str) -> Iterator[Danger]:
@@ -94,17 +118,23 @@ def _checkout(danger: Callable[..., Danger], part: SimpleCommand, rest: tuple[Wo
     if "--" in texts:
         before, after = rest[: texts.index("--")], rest[texts.index("--") + 1 :]
         against: Against = "commit" if _operands(before) else "index"
+        if against == "commit" and _flag(before, "", "--no-overlay"):
+            against = "HEAD"  # files that the commit does not have are removed
         if after:
             yield danger("restore", "--", words=after).replace(against=against)
         return
     operands = _operands(rest, ("-b", "-B", "--orphan"))
     if any(re.match(r"-[bB]|--orphan|--track|-t$", text) for text in texts) or not operands:
         return
+
+    def named(word: Word, cwd: str) -> list[str]:
+        return [target.entry for target in resolve_word(word, os.path.normpath(os.path.join(cwd, at)))]
+
     # A name that is also that of a file means a branch first, and the file only if there is no such branch.
     there = [
         w
         for w in operands
-        if w.text in (".", "..") or any(os.path.lexists(os.path.join(cwd, at, w.text)) for cwd in part.cwds or ())
+        if w.text in (".", "..") or any(os.path.lexists(path) for cwd in part.cwds or () for path in named(w, cwd))
     ]
     if len(operands) > 1 or there:
         words = operands if operands[0] in there else operands[1:]
@@ -143,6 +173,8 @@ def _forgotten(danger: Callable[..., Danger], name: str, rest: tuple[Word, ...])
     verb = next((word for word in _FORGETS.get(name, ()) if word in texts), "")
     if name in _MAY_LOSE or not (name in COMMANDS or name in GIT_RUNNERS or name.startswith("-")):
         yield danger("unknown")
+    elif name == "submodule" and "update" in texts and (flag := _flag(rest, "-f", "--force")):
+        yield danger("unknown", "update", flag)
     elif verb:
         kind: DangerKind = "history" if name == "reflog" else "unknown"
         yield danger(kind, verb)
@@ -219,14 +251,39 @@ def _operands(words: Iterable[Word], valued: Iterable[str] = ()) -> tuple[Word, 
     return tuple(found)
 
 
+def _spread(words: Iterable[Word], valued: str) -> tuple[Word, ...]:
+    """Return words with each letter of a cluster of options in a word of its own, up to one that has a value."""
+    found: list[Word] = []
+    plain = False
+    for word in words:
+        text = word.text
+        plain = plain or text == "--"
+        if plain or not re.match(r"-[A-Za-z0-9]", text):
+            found.append(word)
+            continue
+        end = next((n for n, letter in enumerate(text[1:], 1) if letter in valued), len(text))
+        found += [word.replace(text=f"-{letter}") for letter in text[1:end]]
+        found += [word.replace(text=f"-{text[end:]}")] if end < len(text) else []
+    return tuple(found)
+
+
 def stashes(part: SimpleCommand) -> bool:
     """Return True for `git stash` that takes changes out of the work tree."""
     words = part.texts
     return words[:2] == ("git", "stash") and (words[2:3] == () or words[2] in ("push", "save") or words[2][0] == "-")
 
 
-def stash_flags(part: SimpleCommand) -> frozenset[str]:
-    """Return "u" and "d" if a stash includes untracked files, and "x" if also ignored ones."""
-    if _has_option(part.words[2:], "a", "--all"):
-        return frozenset("udx")
-    return frozenset("ud" if _has_option(part.words[2:], "u", "--include-untracked") else "")
+def dropped_stash(danger: Danger, part: SimpleCommand) -> Danger:
+    """Return what is lost if the entry that `git stash` makes is dropped at once."""
+    verb = part.words[2].text if len(part.words) > 2 else ""
+    rest = _spread(part.words[3 if verb in ("push", "save") else 2 :], "m")
+    words = _operands(rest, ("-m", "--message")) if verb != "save" else ()
+    against: Against = "HEAD"
+    if _has_option(rest, "S", "--staged"):
+        against = "staged"
+    elif _has_option(rest, "k", "--keep-index"):
+        against = "index"
+    # Untracked files, and with "x" also ignored ones.
+    everything = _has_option(rest, "a", "--all")
+    flags = "udx" if everything else "ud" if _has_option(rest, "u", "--include-untracked") else ""
+    return danger.replace(kind="restore", words=words, flags=frozenset(flags), against=against)
