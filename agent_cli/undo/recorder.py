@@ -21,7 +21,7 @@ from agent_cli.undo.git_store import Row, StoreError, TooManyFilesError
 from agent_cli.undo.left_out import NESTED
 from agent_cli.undo.manifest import After, Before, RecordedTurn
 from agent_cli.undo.scanner import MAX_LISTED_BELOW, MAX_STATE_BYTES, SizeLimits, Snapshot, lstat_file
-from agent_cli.undo.store import Store, StoreConfig
+from agent_cli.undo.store import OwnData, Store, StoreConfig
 from agent_tools.base import Effect
 from agent_tools.edit.diff import unified
 from agent_tools.fs.safe_files import read_regular, write_atomic
@@ -43,6 +43,7 @@ _WALK_SECONDS = 0.3
 _FILE_DANGERS = ("delete", "tree", "overwrite", "attributes")
 # Files of a command's changes that are named, and of which the lines are counted if there are no more.
 _MAX_CHANGED, _MAX_COUNTED, _MAX_COUNTED_BYTES = 100, 30, 1_000_000
+_OWN = "agent's own data"
 _ELSEWHERE = {
     "stash": "stash entries", "branch": "branches", "ref": "branches and tags", "push": "pushes", "unpush": "pushes",
     "history": "git's own data", "unknown": "git's own data",
@@ -66,10 +67,9 @@ class NamedPaths(Value):
     history: tuple[str, ...] = ()
 
 
-def target_files(
-    effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: SizeLimits
-) -> NamedPaths:
+def target_files(effects: Iterable[Effect], cwd: str, where: StoreConfig) -> NamedPaths:
     """Return what the effects of a call name. Never raises, even for a command that cannot be parsed."""
+    roots, bounds, own = tuple(str(r) for r in where.roots), where.bounds, where.own
     files: dict[str, None] = {}
     unlisted: dict[str, str] = {}
     elsewhere: list[str] = []
@@ -79,25 +79,31 @@ def target_files(
         if effect.kind == "write":
             files[effect.target] = None
         elif effect.kind == "run":
-            analysis = shell_analysis.analyse(effect.target, cwd, home)
+            analysis = shell_analysis.analyse(effect.target, cwd, where.home)
             found = destructive.dangers(analysis)
             for part in analysis.parts:
-                for path in (*_words(part, roots), *_moved_files(part, bounds)):
+                for path in (*_words(part, roots), *_moved_files(part, bounds, own)):
                     files[path] = None
             for danger in found:
                 if danger.kind in _ELSEWHERE:
                     elsewhere.append(_ELSEWHERE[danger.kind])
-                elif danger.kind == "clean" and {"x", "X"} & danger.flags:
-                    cleans += danger.part.cwds or ()
+                elif danger.kind == "clean":
+                    places = danger.part.cwds or ()
+                    cleans += places if {"x", "X"} & danger.flags else ()
+                    if any(own.below(os.path.normpath(os.path.join(place, danger.folder))) for place in places):
+                        unlisted[own.folder] = _OWN
                 elif danger.kind in _FILE_DANGERS:
                     for target in _targets(danger):
-                        below, why, gits = _files_below(target, bounds)
-                        history += gits if danger.kind in ("delete", "tree") and not _is_selective(danger) else []
+                        below, why, gits = _files_below(target, bounds, own)
+                        deletes = danger.kind in ("delete", "tree") and not _is_selective(danger)
+                        history += gits if deletes else []
+                        if deletes and (target in own or own.below(target)) and os.path.lexists(own.folder):
+                            unlisted[own.folder] = _OWN
                         if why:
                             unlisted[target] = why
                         files.update(dict.fromkeys(below))
     grouped = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
-    return NamedPaths(tuple(files), tuple(unlisted.items()), *grouped)
+    return NamedPaths(tuple(f for f in files if f not in own), tuple(unlisted.items()), *grouped)
 
 
 def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
@@ -116,13 +122,13 @@ def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
                 yield path
 
 
-def _moved_files(part: SimpleCommand, bounds: SizeLimits) -> Iterator[str]:
+def _moved_files(part: SimpleCommand, bounds: SizeLimits, own: OwnData) -> Iterator[str]:
     """Yield the files that `mv` takes from their place, as far as they can be listed: it may be an ignored place."""
     named = [w for w in part.words[1:] if not w.text.startswith("-")] if part.program == "mv" else []
     for start in part.cwds or ():
         for word in named[:-1][:_MAX_NAMED]:
             for operand in operands.resolve_word(word, start):
-                yield from _files_below(operand.entry, bounds)[0]
+                yield from _files_below(operand.entry, bounds, own)[0]
 
 
 def _targets(danger: Danger) -> Iterator[str]:
@@ -136,7 +142,7 @@ def _is_selective(danger: Danger) -> bool:
     return danger.selective or (danger.find is not None and danger.find[0].narrow)
 
 
-def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
+def _files_below(target: str, bounds: SizeLimits, own: OwnData) -> tuple[list[str], str, list[str]]:
     """Return the files at and below a path (links not followed), why the list is incomplete, and git's own folders."""
     if ".git" in target.split("/"):
         return [], "", [target] if os.path.lexists(target) else []
@@ -148,7 +154,7 @@ def _files_below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[
     until = time.monotonic() + _WALK_SECONDS
     for here, folders, names in os.walk(target):
         gits += [os.path.join(here, f) for f in folders if f == ".git"]
-        folders[:] = [f for f in folders if f != ".git"]
+        folders[:] = [f for f in folders if f != ".git" and os.path.join(here, f) != own.folder]
         for name in names:
             path = os.path.join(here, name)
             try:
@@ -334,12 +340,11 @@ class Recorder:
         return (f"undo cannot restore: {', '.join(missing[:_MAX_LISTED])}{more}",)
 
     def _named(self, effects: Iterable[Effect], cwd: str) -> NamedPaths:
-        roots = tuple(str(r) for r in self._where.roots)
-        found = target_files(effects, cwd, self._where.home, roots, self._where.bounds)
+        found = target_files(effects, cwd, self._where)
         files, unlisted = list(found.files), []
         for folder, why in found.unlisted:
             # The snapshot of a large folder contains what git tracks; only the rest has to be named.
-            more = self.store.untracked_below(folder)
+            more = self.store.untracked_below(folder) if why != _OWN else None
             unlisted += [(folder, why)] if more is None else []
             files += more or []
         return found.replace(files=tuple(files), unlisted=tuple(unlisted))

@@ -42,21 +42,24 @@ def user_index(root: Path) -> Path | None:
     return index if index is not None and os.path.isfile(index) else None  # noqa: PTH113 - as elsewhere
 
 
-def seed(git: Git, root: Path, index: Path) -> list[str] | None:
-    """Create `index` from the user's; return the paths to read from disk, or None if that is impossible."""
+def seed(git: Git, root: Path, index: Path, own: str = "") -> list[str] | None:
+    """Create `index` from the user's; return the paths to read from disk, or None if that is impossible.
+
+    own: the folder of the program's own data, which is left out.
+    """
     source = user_index(root)
     if source is None:
         return None
     try:
         copy_index(source, index)
         listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
-        return _drop_unreliable(git, str(root), index, listed)
+        return _drop_unreliable(git, str(root), index, listed, own)
     except (OSError, StoreError, ValueError):
         index.unlink(missing_ok=True)
         return None
 
 
-def _drop_unreliable(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
+def _drop_unreliable(git: Git, root: str, index: Path, listed: bytes, own: str) -> list[str]:
     """Remove unreliable entries from the index; return their paths."""
     entries: dict[str, tuple[str, str]] = {}
     doubted: dict[str, None] = {}
@@ -66,7 +69,7 @@ def _drop_unreliable(git: Git, root: str, index: Path, listed: bytes) -> list[st
         head, _, name = row.partition(b"\t")
         tag, mode, oid, stage = head.decode("ascii").split()
         path = os.fsdecode(name)
-        if tag != "H" or stage != "0" or mode == "160000":
+        if tag != "H" or stage != "0" or mode == "160000" or (own and path.startswith(own)):
             doubted[path] = None
         else:
             entries[path] = (mode, oid)
@@ -150,14 +153,18 @@ class Snapshot(Value, tag="Shot"):
 
 
 class Scanner:
-    """Maintains the tree of the folder `base`, in an index of our own."""
+    """Maintains the tree of the folder `base`, in an index of our own.
 
-    def __init__(self, git: Git, base: Path, index: Path, bounds: SizeLimits) -> None:
+    own: the folder below it with the program's own data, which is left out; "" if there is none.
+    """
+
+    def __init__(self, git: Git, base: Path, index: Path, bounds: SizeLimits, own: str = "") -> None:
         self.base = str(base)
         self._git = git
         self.index = index
         self._state = index.with_name(f"{index.name}.json")
         self._bounds = bounds
+        self._own = own
         self._renewed = False
 
     def scan(self) -> Snapshot:
@@ -192,8 +199,8 @@ class Scanner:
         if fresh:
             # Read everything from disk once more.
             self.index.unlink(missing_ok=True)
-        first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
-        gone, dirty, others = self._differences()
+        first = (seed(self._git, Path(self.base), self.index, self._own) if fresh else None) or []
+        first, gone, dirty, others = (self._without_own(paths) for paths in (first, *self._differences()))
         if known is not None:
             dirty += sorted(set(self._changed_modes(known)) - {*dirty, *gone})
         gone = [p for p in gone if p not in set(first)]
@@ -296,6 +303,9 @@ class Scanner:
         if listing.returncode:
             raise StoreError("git cannot list the files")
         return *split_raw(raw), split_paths(out)
+
+    def _without_own(self, paths: list[str]) -> list[str]:
+        return [path for path in paths if not path.startswith(self._own)] if self._own else paths
 
     def _paths(self) -> list[str]:
         listed = self._git.run("ls-files", "-z", index=self.index, tree=self.base)

@@ -173,7 +173,30 @@ def _look(path: str, largest: int, room: int) -> _Found | None:
 
 
 LOCK_SECONDS = 20.0
+# What means something else in a line of .gitignore.
+_NOT_PLAIN = re.compile(r"[][*?\\ ]")
 _TREE, _NOTHING = "040000", "0" * 40
+
+
+class OwnData:
+    """The program's own data: its state folder, without folders that it made for a session to work in.
+
+    Nothing of it is recorded, listed or restored, as the session that runs writes it.
+    """
+
+    def __init__(self, state: Path, roots: Iterable[Path]) -> None:
+        self.folder = os.path.realpath(state)
+        self._rooms = [f"{root}/" for root in roots if str(root).startswith(f"{self.folder}/")]
+
+    def __contains__(self, path: str) -> bool:
+        """Return True for a file or folder of it, by its absolute path without links."""
+        inner = f"{path}/"
+        return inner.startswith(f"{self.folder}/") and not any(inner.startswith(room) for room in self._rooms)
+
+    def below(self, base: str) -> str:
+        """Return its path relative to a folder that contains it, with a slash at the end; "" for another folder."""
+        top = f"{base.rstrip('/')}/"
+        return f"{self.folder.removeprefix(top)}/" if self.folder.startswith(top) else ""
 
 
 class StoreConfig(Value):
@@ -192,12 +215,18 @@ class StoreConfig(Value):
     session: str
     bounds: SizeLimits = SizeLimits()
 
+    @property
+    def own(self) -> OwnData:
+        """The program's own data, in which the store is."""
+        return OwnData(self.folder.parent.parent, self.roots)
+
 
 class Store:
     """The opened store, created if missing. Raises StoreError if that fails."""
 
     def __init__(self, where: StoreConfig) -> None:
         self.where = where
+        self.own = where.own
         self.manifest = Manifest(where.folder / "sessions" / f"{where.session}.records")
         root = where.roots[0]
         try:
@@ -209,17 +238,20 @@ class Store:
         except OSError as error:
             raise StoreError(f"{where.folder} cannot be written: {error.strerror or error}") from None
         self.scanners = {
-            str(r): Scanner(self.git, r, where.folder / f"index-{crc32(os.fsencode(r)):08x}", where.bounds)
+            str(r): Scanner(
+                self.git, r, where.folder / f"index-{crc32(os.fsencode(r)):08x}", where.bounds, self.own.below(str(r))
+            )
             for r in where.roots
-            if _is_project(r, where.home)
+            if _is_project(r, where.home) and str(r) not in self.own
         }
         self._held = 0
 
     def _ignored(self, root: Path) -> str | None:
         """Return the ignore patterns; if our state folder is inside the project, it is ignored, too."""
-        ignored, state = ignored_in(root, self.where.home), self.where.folder.parent.parent
-        if state.is_relative_to(root) and state != root:
-            return f"{ignored or ''}\n/{state.relative_to(root)}/\n"
+        ignored, own = ignored_in(root, self.where.home), self.own.below(str(root))
+        if own and "\n" not in own:
+            plain = _NOT_PLAIN.sub(r"\\\g<0>", own)
+            return f"{ignored or ''}\n/{plain}\n"
         return ignored
 
     @contextmanager
@@ -260,7 +292,7 @@ class Store:
         """Return snapshots of the folders (whole), and of the named files that are not in those. Raises StoreError."""
         with self.locked():
             found = [scanner.scan() for scanner in self.scanners.values()] if whole else []
-            if paths := list(named):
+            if paths := [path for path in named if path not in self.own]:
                 found.append(capture(self.git, paths, self.where.bounds))
             return tuple(found)
 
@@ -322,7 +354,8 @@ class Store:
     def _others(self, scanner: Scanner, index: Path, *words: str) -> list[str]:
         """Return the absolute paths of files that are not in an index, selected by arguments of `git ls-files`."""
         out = self.git.run("ls-files", "-z", "--others", *words, tree=scanner.base, index=index)
-        return [os.path.join(scanner.base, name) for name in split_paths(out)]
+        found = [os.path.join(scanner.base, name) for name in split_paths(out)]
+        return [path for path in found if path.rstrip("/") not in self.own]
 
     def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot], *, whole: bool) -> dict[str, list[Row]]:
         """Copy the contents and trees that an undo needs to our own objects: the user's repository may drop them.

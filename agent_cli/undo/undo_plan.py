@@ -23,7 +23,7 @@ from agent_cli.undo.git_store import CACHES, StoreError, oid_of
 from agent_cli.undo.left_out import IGNORED, MOVED, NESTED, UNKNOWN, LeftOutRecords, existed_at, group_paths
 from agent_cli.undo.manifest import RecordedChange
 from agent_cli.undo.scanner import BEHIND_LINK, FileModes, Snapshot, lstat_file, stat_signature
-from agent_cli.undo.store import Store
+from agent_cli.undo.store import OwnData, Store
 from agent_tools.fs.files import open_directory
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.process.git_tree import split_paths
@@ -145,7 +145,7 @@ def _compare(store: Store, changes: Sequence[RecordedChange]) -> _Comparison:
                     del some[path]
                     why = start.skipped.get(entry.rstrip("/"), (IGNORED, ""))[0] if is_certain else UNKNOWN
                     kept[os.path.join(start.base, entry)] = why
-            merged |= some
+            merged |= {path: states for path, states in some.items() if path not in store.own}
         found.append(merged)
     created = {path for differences in found for path, (old, _) in differences.items() if old is None}
     return _Comparison(found, {path: why for path, why in kept.items() if path not in created}, frozenset(missing))
@@ -290,17 +290,20 @@ def changed_ignored(store: Store, since: float) -> list[str]:
         except StoreError:
             continue
         paths = [os.path.join(base, name) for name in split_paths(out) if Path(name).name not in CACHES]
-        found += [path for path in paths if _changed(path, since, until)]
+        found += [path for path in paths if _changed(path, since, until, store.own)]
     return found
 
 
-def _changed(path: str, since: float, until: float) -> bool:
+def _changed(path: str, since: float, until: float, own: OwnData) -> bool:
     """Return True if something at or below a path changed after a time, or if checking that takes too long."""
     try:
         state = os.lstat(path)
         if not stat.S_ISDIR(state.st_mode):
             return state.st_ctime >= since
-        for here, _, names in os.walk(path):
+        for here, folders, names in os.walk(path):
+            if here.rstrip("/") in own:
+                folders.clear()
+                continue
             places = [here, *(os.path.join(here, name) for name in names)]
             if any(os.lstat(p).st_ctime >= since for p in places) or time.monotonic() > until:
                 return True
