@@ -134,11 +134,10 @@ def _run_repl(
         layers.settings(), run_env.home, plain=options.plain, verbose=options.verbose, worktree=options.worktree or ""
     )
     first = not state_folder(run_env.env).is_dir()
-    keep = screen.keep_draft
     dialogs = (
-        before.PanelDialogs(screen.console, layers.settings().color, screen.colors, keep)
+        before.PanelDialogs(screen, layers.settings().color)
         if drawn
-        else lines.LineDialogs(screen.console, line_input.read_line, keep=keep)
+        else lines.LineDialogs(screen.console, line_input.read_line, keep=screen.keep_draft)
     )
     layers = startup.ask_before_start(config, run_env, layers, dialogs, first=first)
     while True:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import termios
 from pathlib import Path
 
 import pytest
 
+from tests.support.model_server import ModelServer, Reply
 from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.sandboxes import missing
 from tests.support.scripts import call, script
@@ -64,24 +66,31 @@ def test_the_first_approval_says_once_what_the_sandbox_and_trust_mean(work: Path
 
 
 @pytest.mark.parametrize("task", ["fix the failing tests", "refactor", "Aufräumen", "y/n prompts"])
-def test_a_task_typed_at_the_first_question_is_kept_as_the_draft(work: Path, task: str) -> None:
-    keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
-    with Drawn([], work, **keys) as screen:
-        screen.wait("type to filter")
-        screen.line(task)
-        screen.wait(f"queued: {task}")
-        screen.gone("no match")
-        screen.line("openai")
-        screen.wait("saved as `model`")
-        screen.until(lambda: task in screen.input_line(), "the draft")
-        screen.type("\x15")
-        screen.leave()
+def test_a_task_typed_at_the_first_question_is_sent_once_the_session_begins(work: Path, task: str) -> None:
+    with ModelServer([Reply(text="On it.")]) as server:
+        keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": server.openai_url}
+        with Drawn([], work, **keys) as screen:
+            screen.wait("type to filter")
+            screen.line(task)
+            screen.wait(f"queued: {task}")
+            screen.gone("no match")
+            screen.line("openai")
+            screen.wait("saved as `model`")
+            screen.wait("On it.")
+            shown = screen.text()
+            assert f"> {task}" in shown and "queued" not in shown.partition("On it.")[2]
+            assert screen.input_line() == ">"
+            screen.type("\x1b[A")
+            screen.until(lambda: screen.input_line() == f"> {task}", "the message from the history")
+            screen.type("\x03")
+            screen.leave()
+        assert task in json.dumps(server.requests[0].body, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("task", ["refactor", "please, y then n"])
-def test_a_task_typed_at_the_question_of_trust_is_kept(work: Path, task: str) -> None:
+def test_a_task_typed_at_the_question_of_trust_is_sent(work: Path, task: str) -> None:
     (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
-    with Drawn([], work, ANTHROPIC_API_KEY="sk-ant-none") as screen:
+    with Drawn(["--model", script(work.parent / "s.toml", [{"text": "On it."}])], work) as screen:
         screen.wait("Trust this folder?")
         screen.rest()
         screen.line(task)
@@ -89,8 +98,51 @@ def test_a_task_typed_at_the_question_of_trust_is_kept(work: Path, task: str) ->
         screen.rest(GRAVE_REST)
         screen.type("y")
         screen.wait("? Trust this folder? → yes")
-        screen.until(lambda: screen.input_line() == f"> {task}", "the draft")
+        screen.wait("On it.")
+        screen.wait(f"> {task}")
+        screen.until(lambda: screen.input_line() == ">", "the empty line")
+        screen.leave()
+
+
+def test_tasks_that_wait_are_shown_at_each_question_and_sent_in_order_behind_the_prompt(work: Path) -> None:
+    (work / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}, "two": {"command": "true"}}}')
+    model = script(work.parent / "s.toml", [{"text": "Answer."}])
+    with Drawn(["--model", model, "--", "the prompt"], work) as screen:
+        screen.wait("Trust this folder?")
+        screen.rest()
+        for task in ("!echo from-the-shell", "then this"):
+            screen.line(task)
+            screen.wait(f"queued: {task}")
+        screen.type("the draft")
+        screen.until(lambda: screen.input_line() == "> the draft", "the draft")
+        screen.type("\x1b")
+        screen.rest(GRAVE_REST)
+        screen.type("\r")
+        screen.wait("? Trust this folder? → yes")
+        screen.until(lambda: "queued: then this" in screen.visible().partition("→ yes")[2], "the message that waits")
+        screen.rest(GRAVE_REST)
+        screen.type("\x1b")
+        screen.wait("└ from-the-shell")
+        shown = screen.text()
+        order = ["> the prompt", "> then this", "Answer.", "> !echo from-the-shell"]
+        assert sorted(order, key=shown.index) == order
+        screen.until(lambda: screen.input_line() == "> the draft", "the draft")
         screen.type("\x03")
+        screen.leave()
+
+
+def test_a_key_sent_at_a_question_before_the_session_is_dropped_and_the_user_learns_so(work: Path) -> None:
+    (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    with Drawn(["--model", script(work.parent / "s.toml", [])], work) as screen:
+        screen.wait("Trust this folder?")
+        screen.rest()
+        screen.line("sk-ant-api03-0123456789abcdefghij0123456789")
+        screen.wait("That looks like an API key, so it was dropped.")
+        assert "queued" not in screen.text()
+        screen.rest(GRAVE_REST)
+        screen.type("n")
+        screen.wait("Not trusted")
+        screen.until(lambda: screen.input_line() == ">", "the empty line")
         screen.leave()
 
 

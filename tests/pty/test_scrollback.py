@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.pty.tmux_session import PATIENCE, Tmux
-from tests.support.scripts import script
+from tests.support.scripts import call, script
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="NOT TESTED: there is no tmux")
 
@@ -83,3 +83,19 @@ def test_nothing_of_the_input_stays_when_the_session_ends_while_the_window_chang
         tmux.keys("C-d")
         tmux.wait("agent --resume")
         assert "──" not in "\n".join(tmux.history())
+
+
+def test_old_rows_of_a_question_do_not_come_back_when_the_window_grows_again(work: Path) -> None:
+    """A narrower window moves the first rows above the screen, and a taller one shows them again."""
+    lines = "\n".join(f"line_{n} = 'some text that is wider than the narrow window, {n}'" for n in range(8))
+    text = "\n\n".join(f"Paragraph {n}." for n in range(6))
+    write = {"text": text, "calls": [call("Write", file_path="b.py", content=lines)]}
+    with Tmux(["--model", script(work / "s.toml", [write]), "--", "go"], work, 60, 30) as tmux:
+        tmux.wait("↑↓ Enter")
+        for columns, rows in ((100, 30), (60, 30), (130, 40)):
+            tmux.resize(columns, rows)
+            rule = "─" * (columns - 1)
+            tmux.until(lambda rule=rule: rule in tmux.screen().split("\n"), f"the rule of {columns} columns")  # type: ignore[misc]
+            tmux.wait("↑↓ Enter")
+            shown = tmux.screen()
+            assert shown.count("Create b.py?") == 1 and len(re.findall("^─+$", shown, re.M)) == 1, shown

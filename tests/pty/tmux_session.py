@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.program import clean_env
@@ -92,7 +92,10 @@ class Tmux:
 
     def wait(self, text: str) -> None:
         """Until the text is on the screen."""
+        self.until(lambda: text in self.screen(), repr(text))
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + PATIENCE
-        while text not in self.screen():
-            assert time.monotonic() < end, f"{text!r} did not come:\n{self.screen()}"
+        while not holds():
+            assert time.monotonic() < end, f"{what} did not come:\n{self.screen()}"
             time.sleep(0.03)

@@ -25,7 +25,7 @@ from agent_cli.shells.terminal.app.layout import (
     todo_lines,
     toolbar,
 )
-from agent_cli.shells.terminal.app.output import reflows
+from agent_cli.shells.terminal.app.output import Leftovers, reflows
 from agent_cli.shells.terminal.app.status_bar import StatusLine, read_branch
 from agent_cli.shells.terminal.app.worker import MAX_PENDING_CHARS, EventQueue
 from agent_cli.shells.terminal.key_map import KeyMap
@@ -370,3 +370,17 @@ def test_a_key_after_an_at_sign_looks_at_each_name_of_a_large_project_a_few_time
     names = tuple(f"src/pkg{n % 50}/module_{n}.py" for n in range(20_000))
     fuzzy_matches("m", names)
     assert steps(lambda: fuzzy_matches("mod", names)) < 5 * len(names)
+
+
+def test_lines_that_a_narrower_window_moved_above_the_screen_are_found_again_below_others() -> None:
+    left = Leftovers()
+    # At 40 columns three rows of 3 + 1 + 2 are above the screen: one line whole, and the next one's first row.
+    left.keep([99, 20, 60], 3, 40)
+    assert left.above([59, 10]) == [99, 59, 10]
+    left.keep([99, 20, 60], 5, 40)
+    assert left.above([59, 10]) == [99, 20, 99, 10] and left.above([]) == [99, 20, 40]
+    left.keep([99], 0, 40)
+    assert left.above([59]) == [59]
+    left.keep([99], 3, 40)
+    left.forget()
+    assert left.above([59]) == [59]

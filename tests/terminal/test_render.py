@@ -85,6 +85,28 @@ def test_cells_that_have_no_column_are_shown_all_the_same() -> None:
     assert plain(rendered("| a |\n|---|"))[0] == "a"
 
 
+def test_bars_in_code_stay_in_their_cell_where_the_row_has_too_many_cells_with_them() -> None:
+    head = "| op | means |\n|---|---|\n"
+    for row, shown in (
+        ("| `a | b` | or |", "a | b  or"),
+        ("| `a || b`, `c | d` | or |", "a || b, c | d  or"),
+        ("| ``x ` | y`` | or |", "x ` | y  or"),
+        ("| `a \\| b` | or |", "a | b  or"),
+        ("`a | b` | or", "a | b  or"),
+        # As many cells as columns: GitHub's rules.
+        ("| `a | b` |", "`a  b`"),
+        # It is too many, or too few, with and without.
+        ("| `a | b` | c | d |", "`a  b`     c  d"),
+        ("| `a | b | c` |", "`a  b      c`"),
+    ):
+        assert plain(rendered(head + row))[-1] == shown, row
+    late = head + "| 1 | 2 |\n" * 50 + "| `a | b` | or |"
+    assert plain(rendered(late))[-1].split("  ") == ["a | b", "or"]
+    stream = MarkdownStream(80)
+    stream.feed(f"{head}| `a | b` | or |\n")
+    assert any("a | b  or" in line for line in plain(stream.tail()))
+
+
 def test_a_long_table_keeps_the_columns_of_its_first_rows() -> None:
     rows = "".join(f"| {n} | {'x' * (n % 7)} |\n" for n in range(200))
     lines = plain(rendered(f"| n | x |\n|---|---|\n{rows}"))

@@ -138,6 +138,8 @@ class LineScreen:
         color = has_color(settings.color, os.environ, plain=plain)
         # What was typed where no message was read, or pasted: the draft of the next message.
         self.draft = ""
+        # Messages that were sent before there was a session, the oldest first.
+        self.queued: list[str] = []
         self.colors = Colors(settings.terminal.theme, os.environ, home, color=color)
         self.stream = ThemedStream(sys.stdout, self.colors)
         self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)

@@ -343,14 +343,18 @@ class TerminalApp:
         """Keep a text that fits no option as a message, before a session; return False if that is not the case."""
         if not self.look.before_session:
             return False
-        if Redactor({})(text) != text:
-            self.say("That looks like an API key, so it was dropped. First choose what to do with it.")
-        elif text.strip():
-            self.queue(text)
+        if text.strip():
+            self.queue(text.strip())
         return True
 
     def queue(self, text: str) -> None:
-        """Queue a message for the next step, or for the end of the work."""
+        """Queue a message for the next step, or for the end of the work.
+
+        Before a session, a key that was meant for a question is dropped.
+        """
+        if self.look.before_session and Redactor({})(text) != text:
+            self.say("That looks like an API key, so it was dropped. First choose what to do with it.")
+            return
         self.queued.append(text)
         self.session.queue(text)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent_cli.kernel.redact import Redactor
 from agent_cli.shells.terminal.app.app import TerminalApp
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.output import AtomicOutput, terminal_size
-from agent_cli.shells.terminal.app.protocol import Appearance
+from agent_cli.shells.terminal.app.protocol import appearance_for
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.dialogs.model import Dialog
 from agent_cli.shells.terminal.dialogs.questions import Dialogs
 from agent_cli.shells.terminal.render.console import make_console, print_prose
-from agent_cli.shells.terminal.render.theme import Colors, may_ask_background
 from agent_cli.shells.terminal.render.transcript import Transcript
+from agent_cli.shells.terminal.repl import LineScreen
 from agent_cli.shells.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 from agent_tools.results import TodoItem
@@ -77,10 +77,10 @@ class NoSession:
 
 
 class PanelDialogs(Dialogs):
-    """Asks in the panel. keep: takes what was typed and is no answer, as the draft of the first message."""
+    """Asks in the panel. What is typed and is no answer stays on the screen for the session: messages and a draft."""
 
-    def __init__(self, console: Any, color: str, colors: Colors, keep: Callable[[str], None]) -> None:
-        self._console, self._color, self._colors, self._keep = console, color, colors, keep
+    def __init__(self, screen: LineScreen, color: str) -> None:
+        self._screen, self._console, self._color = screen, screen.console, color
 
     def say(self, text: str) -> None:
         print_prose(text, self._console)
@@ -94,8 +94,8 @@ class PanelDialogs(Dialogs):
             Transcript(console, kept),
             InputLine(ProjectHistory(None), tuple, tuple),
             AtomicOutput(sys.stdout, terminal_size),
-            self._colors,
-            look=Appearance(ask_background=may_ask_background(os.environ), before_session=True),
+            self._screen.colors,
+            look=appearance_for(os.environ).replace(before_session=True),
         )
         ask = OpenDialog(dialog)
         found: list[Any] = []
@@ -108,10 +108,11 @@ class PanelDialogs(Dialogs):
                 found.append(None)
             raise ExitRequestedError
 
+        live.queued += self._screen.queued
         live.run(answer)
         for line in live.take_rest():
             self._console.file.write(f"{line}\n")
-        for text in filter(None, (*live.unsent, live.line.draft)):
-            if Redactor({})(text) == text:
-                self._keep(text)
+        self._screen.queued = list(live.unsent)
+        if (draft := live.line.draft) and Redactor({})(draft) == draft:
+            self._screen.keep_draft(draft)
         return found[0] if found else None

@@ -44,7 +44,9 @@ _LINE_ENDS = (Keys.ControlM, Keys.ControlJ)
 # have been read separately, and taken for a key.
 BACKGROUND_ANSWER = re.compile(r"(?:\x1b?\])?11;(rgba?:[0-9a-fA-F/]+)(?:\x07|\x1b\\)")
 _PASTE_ANSWER = re.compile(r"(?:\x1b?\[)?\?2004;(\d)\$y")
-_PARTIAL_ANSWER = re.compile(r"\x1b(?:\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?|\[\?[\d;$]*)$")
+# The answer to the question for the cursor, with its row (CPR).
+CURSOR_ANSWER = re.compile(r"\x1b\[(\d+);\d+R")
+_PARTIAL_ANSWER = re.compile(r"\x1b(?:\]1(?:1(?:;(?:r[gba:0-9a-fA-F/]*\x1b?)?)?)?|\[(?:\?[\d;$]*|\d[\d;]*))$")
 _ASK_PASTE = "\x1b[?2004$p"
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 # How tmux 3.5 passes on the line ends and tabs of a paste, where it uses CSI u.

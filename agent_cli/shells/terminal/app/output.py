@@ -2,11 +2,12 @@
 
 Private parts of prompt-toolkit are used, and the renderer's `erase` is replaced, only in this file and in `rows.py`:
 `_redraw`, `_on_resize`, `_handle_exception`, `_is_running`, `_running_in_terminal`, the output's `_cursor_visible`,
-the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`, its function `_output_screen_diff`, and the
-copy of its state with which a frame that was not written is forgotten.
+the renderer's `_last_screen`, `_cursor_pos`, `_style_string_has_style` and `_bracketed_paste_enabled`, its function
+`_output_screen_diff`, and the copy of its state with which a frame that was not written is forgotten.
 
 The terminal is asked for its background (OSC 11), to choose the colours. Only the first lines wait a moment for the
-answer; keys never wait. A late answer is ignored, but never mistaken for keys.
+answer; keys never wait. After a resize, a terminal that rewraps rows is asked for the row of the cursor (CPR), and
+drawing waits a moment for it. A late answer is ignored, but never mistaken for keys.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
-from agent_cli.shells.terminal.app.key_reader import BACKGROUND_ANSWER, AnswerFilter, KeyReader
+from agent_cli.shells.terminal.app.key_reader import BACKGROUND_ANSWER, CURSOR_ANSWER, AnswerFilter, KeyReader
 from agent_cli.shells.terminal.app.rows import draw_screen
 from agent_cli.shells.terminal.render.theme import ASK_BACKGROUND, Colors, parse_background
 
@@ -159,12 +160,51 @@ def terminal_size(number: int = 1) -> Size:
 # While a window is dragged, tmux tells of its first size at once and of the next ones up to 250 ms later. A frame for
 # another width than the window has would tear or lose what stands above it.
 SETTLE_SECONDS = 0.3
+# After a change, a terminal that rewraps rows is asked for the row of the cursor; seconds to wait for the answer.
+_ASK_CURSOR, CURSOR_SECONDS = "\x1b[6n", 0.1
+
+
+def rows_of(widths: Sequence[int], columns: int) -> list[int]:
+    """Return how many rows each line takes, rewrapped to a number of columns."""
+    return [max(1, -(-width // columns)) for width in widths]
+
+
+class Leftovers:
+    """The lines of earlier drawings that a narrower window has moved above the screen, where nothing erases them.
+
+    They stand directly above the live region, and come back to the screen in a wider window.
+    """
+
+    def __init__(self) -> None:
+        self._widths: list[int] = []
+        # The last one was cut: the terminal takes what stands below for the rest of its line.
+        self._goes_on = False
+
+    def above(self, region: Sequence[int]) -> list[int]:
+        """Return the widths of the lines with those of the live region below them."""
+        if not self._goes_on or not region:
+            return [*self._widths, *region]
+        return [*self._widths[:-1], self._widths[-1] + region[0], *region[1:]]
+
+    def keep(self, lines: Sequence[int], count: int, columns: int) -> None:
+        """Keep the first rows of lines, rewrapped to a number of columns."""
+        self.forget()
+        for width, rows in zip(lines, rows_of(lines, columns), strict=True):
+            if count <= 0:
+                return
+            self._goes_on = rows > count
+            self._widths.append(count * columns if self._goes_on else width)
+            count -= rows
+
+    def forget(self) -> None:
+        """Forget them, as something else was written below."""
+        self._widths, self._goes_on = [], False
 
 
 class InlineApp(Application[None]):
     """A prompt-toolkit application below the scrollback that can write lines above itself.
 
-    After the window has changed, nothing is drawn for SETTLE_SECONDS.
+    After the window has changed, nothing is drawn for SETTLE_SECONDS, nor before the row of the cursor is known.
     """
 
     def __init__(self, output: AtomicOutput, reader: KeyReader, *, reflow: bool, **more: Any) -> None:
@@ -176,6 +216,9 @@ class InlineApp(Application[None]):
         self._seen: Size | None = None
         self._settled_at = 0.0
         self._settle_planned = False
+        # The size for which the cursor's row is asked for.
+        self._asked_for: Size | None = None
+        self._left = Leftovers()
         self.frame_number = 0
         self.screen = output
         # Who holds the keys back, what reads them again, and those that were read and not handled.
@@ -242,8 +285,8 @@ class InlineApp(Application[None]):
         if size != self._seen:
             self._settled_at = now + SETTLE_SECONDS if self._seen is not None else 0.0
             self._seen = size
-        waits = now < self._settled_at
-        if waits and not self._settle_planned and self.loop is not None:
+        waits = now < self._settled_at or self._asked_for is not None
+        if now < self._settled_at and not self._settle_planned and self.loop is not None:
             self._settle_planned = True
             self.loop.call_later(self._settled_at - now, self._after_change)
         return waits
@@ -262,7 +305,10 @@ class InlineApp(Application[None]):
 
         def paint() -> None:
             self.renderer.erase()
-            self.screen.write_raw("".join(f"{line}\x1b[0m\r\n" for line in lines) + extra)
+            rows = [f"{line}\x1b[0m\r\n" for line in lines]
+            self.screen.write_raw("".join(rows) + extra)
+            if rows:
+                self._left.forget()
             super(InlineApp, self)._redraw()
 
         return self._write_frame(paint)
@@ -328,6 +374,31 @@ class InlineApp(Application[None]):
         """Erase the live region as the terminal shows it after a resize, and draw it for the new size."""
         if self.away or self.settling:
             return
+        size = self.screen.get_size()
+        if not self._reflow or self.loop is None:
+            self._draw_resized(size, None)
+            return
+        self._asked_for = size
+
+        def found(row: str) -> None:
+            if self._asked_for is size:
+                self._draw_resized(size, int(row))
+
+        def missed() -> None:
+            if self._asked_for is size:
+                self._draw_resized(size, None)
+
+        self.reader.answers.expect(CURSOR_ANSWER, found)
+        with self.screen.frame():
+            self.screen.write_raw(_ASK_CURSOR)
+        self.loop.call_later(CURSOR_SECONDS, missed)
+
+    def _draw_resized(self, size: Size, row: int | None) -> None:
+        """Erase and draw. row: the one of the cursor, from 1; None if it is not known."""
+        self._asked_for = None
+        if self.away or self.settling:
+            return
+        lines, up = self._rows_above(size.columns)
 
         def paint() -> None:
             self._go_to_first_row()
@@ -337,7 +408,8 @@ class InlineApp(Application[None]):
             self.renderer.reset()
             super(InlineApp, self)._redraw()
 
-        self._write_frame(paint)
+        if self._write_frame(paint):
+            self._left.keep(lines, up - (row - 1) if row is not None else 0, size.columns)
 
     def _erase(self, leave_alternate_screen: bool = True) -> None:
         """Erase the live region, also before it is drawn for a new size: at the end, before an editor, or in a stop."""
@@ -348,8 +420,8 @@ class InlineApp(Application[None]):
 
     def _go_to_first_row(self) -> None:
         """Move the cursor to the beginning of the live region, as the terminal shows it now."""
-        size, before = self.screen.get_size(), self._drawn
-        up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
+        size = self.screen.get_size()
+        _, up = self._rows_above(size.columns)
         self.screen.write_raw("\r")
         self.screen.cursor_up(min(up, size.rows - 1))
 
@@ -359,14 +431,25 @@ class InlineApp(Application[None]):
         if self.is_running and not self.is_done:
             self.exit(exception=error)
 
-    def _rows_above(self, columns: int | None) -> int:
-        """Return how many rows the cursor is below our first row, rewrapped to a new width if the terminal reflows."""
+    def _rows_above(self, columns: int) -> tuple[list[int], int]:
+        """Return the widths of the lines above the cursor's, and how many rows it is below the first one.
+
+        Both are as the terminal shows them: rewrapped to its columns if it does that.
+        """
         cursor, screen = self.renderer._cursor_pos, self.renderer._last_screen
-        if columns is None or screen is None:
-            return cursor.y
-        rows = cursor.x // columns
-        for y in range(cursor.y):
-            row = screen.data_buffer[y]
-            width = max((x + get_cwidth(cell.char) for x, cell in row.items() if cell.char.strip()), default=0)
-            rows += max(1, -(-width // columns))
-        return rows
+        if not self._reflow or screen is None:
+            return [], cursor.y
+        has_style = self.renderer._style_string_has_style
+        region = [
+            max(
+                (
+                    x + max(get_cwidth(cell.char), 1)
+                    for x, cell in screen.data_buffer[y].items()
+                    if cell.char.strip() or (has_style is not None and has_style[cell.style])
+                ),
+                default=0,
+            )
+            for y in range(cursor.y)
+        ]
+        lines = self._left.above(region)
+        return lines, sum(rows_of(lines, columns)) + cursor.x // columns

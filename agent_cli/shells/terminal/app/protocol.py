@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent_cli.shells.terminal.app.output import reflows
 from agent_cli.shells.terminal.app.question_panel import QuestionHost, QuestionPanel
 from agent_cli.shells.terminal.dialogs.view import View
-from agent_cli.shells.terminal.render.theme import Palette
+from agent_cli.shells.terminal.render.theme import Palette, may_ask_background
 from agent_tools.record import Value
 from agent_tools.results import TodoItem
 
@@ -32,6 +33,15 @@ class Appearance(Value):
 
 
 DEFAULT_APPEARANCE = Appearance()
+
+
+def appearance_for(env: Mapping[str, str]) -> Appearance:
+    """Return the appearance for a terminal, whatever is shown on it."""
+    # The Linux console has no Braille characters.
+    markers = "|/-\\" if env.get("TERM") == "linux" else DEFAULT_APPEARANCE.markers
+    return Appearance(reflow=reflows(env), ask_background=may_ask_background(env), markers=markers)
+
+
 # Returns the rows of a panel that fit the columns and rows it may take.
 Panel = Callable[[int, int], Sequence[str]]
 

@@ -34,8 +34,8 @@ from agent_cli.shells.terminal.app.drafts import Drafts
 from agent_cli.shells.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.shells.terminal.app.key_reader import NEWLINE
 from agent_cli.shells.terminal.app.layout import context_field, mode_field
-from agent_cli.shells.terminal.app.output import AtomicOutput, reflows, terminal_size
-from agent_cli.shells.terminal.app.protocol import Appearance
+from agent_cli.shells.terminal.app.output import AtomicOutput, terminal_size
+from agent_cli.shells.terminal.app.protocol import appearance_for
 from agent_cli.shells.terminal.app.question_panel import OpenDialog
 from agent_cli.shells.terminal.app.status_bar import Branch, StatusLine, session_facts
 from agent_cli.shells.terminal.app.worker import Printed, Sink, UserEcho
@@ -107,16 +107,12 @@ class AppRepl(Repl):
             InputLine(history, self._commands, self._file_names, self.pictures),
             AtomicOutput(sys.stdout, terminal_size),
             screen.colors,
-            look=Appearance(
-                reflow=reflows(os.environ),
+            look=appearance_for(os.environ).replace(
                 title=True,
                 vim=settings.terminal.vim,
                 notify=settings.terminal.notify,
-                ask_background=may_ask_background(os.environ),
                 # A multiplexer has a clipboard of its own, which it may paste without marks.
                 ask_paste=may_ask_background(os.environ) and not is_multiplexer(os.environ),
-                # The Linux console has no Braille characters.
-                markers="|/-\\" if os.environ.get("TERM") == "linux" else Appearance().markers,
                 links=self.run_env.root if links else None,
             ),
             key_map=self._key_map,
@@ -162,16 +158,21 @@ class AppRepl(Repl):
         greet_resumed(self)
         self._look_for_editor()
         left = self._drafts().recovered(resumed=self.agent.restored is not None)
+        messages = self._waiting_messages(first)
+        first = messages.pop(0) if messages else ""
+        for message in messages:
+            self.live.queue(message)
         if draft := "\n".join(filter(None, (left, self._screen.draft))):
             self.live.line.set_text(draft)
-            self.keep(draft, ())
+        if draft or messages:
+            self.keep(draft, messages)
         if left:
             self.say("  your unsent input is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []
         try:
             with redirect_stdout(foreign), redirect_stderr(foreign), self._handle_signals() as ended:
-                self.live.run((lambda: self._begin(first)) if waits or first.strip() else None)
+                self.live.run((lambda: self._begin(first)) if waits or first else None)
         finally:
             for drafts in self._drafts_by_session.values():
                 drafts.close(left=not ended)
@@ -181,6 +182,12 @@ class AppRepl(Repl):
         self._margin = ""
         self._farewell()
         return 128 + ended[0] if ended else 0
+
+    def _waiting_messages(self, first: str) -> list[str]:
+        """Return the prompt, and the messages that were sent before there was a session."""
+        for message in self._screen.queued:
+            self.live.line.history.add(message)
+        return [*filter(str.strip, [first]), *self._screen.queued]
 
     def _drafts(self) -> Drafts:
         """Return the drafts of the current session, which /clear may have changed."""
@@ -207,7 +214,7 @@ class AppRepl(Repl):
 
     def _begin(self, first: str) -> None:
         self._resume_waiting()
-        if first.strip():
+        if first:
             self.live.bridge.emit(UserEcho(first))
             self.send(first)
 

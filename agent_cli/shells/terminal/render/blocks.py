@@ -2,8 +2,9 @@
 
 A line scanner: each line is examined once, however the text is chunked, and blocks depend only on the lines. Code in
 fences is emitted line by line, a list item by item, a long table in portions. The rules are those of CommonMark and
-GitHub's tables, more lenient in three places where models are careless: a line two columns deeper than its item belongs
-to it, code in an item may be indented less, and a paragraph without end is emitted in portions.
+GitHub's tables, more lenient in four places where models are careless: a line two columns deeper than its item belongs
+to it, code in an item may be indented less, bars in code separate no cells if the row has too many of them, and a
+paragraph without end is emitted in portions.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _QUOTE = re.compile(r" {0,3}>")
 _FENCE = re.compile(r"( *)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
 _ITEM = re.compile(r"( {0,3})(?:[-+*]|(\d{1,9})[.)])(?= |$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+# Characters of a table row that is searched for code.
+_MAX_ROW_CHARS = 4_000
+_CODE_SPAN = re.compile(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)")
 _DELIMITER = re.compile(r"[ \t]*:?-+:?[ \t]*")
 
 
@@ -364,3 +368,15 @@ def split_cells(line: str) -> list[str]:
     """Return the cells of a table row; an escaped bar does not separate cells."""
     bare = re.sub(r"\\.", "", line).strip()
     return bare.removeprefix("|").removesuffix("|").split("|")
+
+
+def escape_code_bars(line: str, columns: int) -> str:
+    """Return a table row with the bars of its code escaped, if it has too many cells with them, and as many as columns
+    without.
+
+    By GitHub's rules, a bar in code separates cells too, and what is in more cells than the header has is dropped.
+    """
+    if len(line) > _MAX_ROW_CHARS or len(split_cells(line)) <= columns:
+        return line
+    escaped = _CODE_SPAN.sub(lambda match: re.sub(r"(?<!\\)\|", r"\|", match[0]), line)
+    return escaped if len(split_cells(escaped)) == columns else line

@@ -24,7 +24,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agent_cli.shells.terminal.render.ansi import to_ansi, wrap
-from agent_cli.shells.terminal.render.blocks import Block, BlockSplitter, split_cells
+from agent_cli.shells.terminal.render.blocks import Block, BlockSplitter, escape_code_bars, split_cells
 from agent_cli.shells.terminal.render.code import Highlighter, wrap_code
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
@@ -432,6 +432,7 @@ class BlockRenderer:
             head, self._table = text.split("\n")[:2], None
             text = "\n".join(text.split("\n")[2:])
             self._table_head = "\n".join(head)
+        text = _with_code_bars(self._table_head, text)
         source = _widen_header(self._table_head, text)
         found = self._layout.table(source, self.width)
         if found is None:
@@ -446,9 +447,19 @@ class BlockRenderer:
         text = escape_controls(block.text)
         if block.kind == "fence_line":
             return self._code_rows(block.indent, self._code.peek(text))
+        if block.kind == "table":
+            head, _, rows = text.partition("\n")
+            text = f"{head}\n{_with_code_bars(head, rows)}"
         if block.kind == "rows":
+            text = _with_code_bars(self._table_head, text)
             return self._layout.lines(f"{self._table_head}\n{text}", self.width)[2:]
         return self._prose(block, text)
+
+
+def _with_code_bars(head: str, rows: str) -> str:
+    """Return the rows of a table, with bars in code that separate no cells. head: its header."""
+    columns = len(split_cells(head.partition("\n")[0]))
+    return "\n".join(escape_code_bars(row, columns) for row in rows.split("\n"))
 
 
 def _widen_header(head: str, rows: str) -> str:
