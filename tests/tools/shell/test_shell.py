@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -149,6 +150,7 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
         return len(list(Path("/dev/fd").iterdir()))
 
     bench("Bash", command="true")
+    gc.collect()  # what other tests of this process have left
     before = count()
     for number in range(1, 6):
         bench("Bash", command="echo x; exit 1")
@@ -158,7 +160,7 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
         bench("Bash", command="sleep 5", timeout=1)
         bench("KillShell", shell_id=f"b{number}")
         bench("Read", file_path="/etc/passwd")
-    assert count() == before
+    assert count() <= before
 
 
 @pytest.mark.slow

@@ -94,6 +94,8 @@ class TerminalApp:
         self.unsent: tuple[str, ...] = ()
         self.questions = QuestionPanel(self, clock)
         self.busy = self.stopping = self.leaving = False
+        # The only question of this application, until it is answered.
+        self._only: OpenDialog | None = None
         self.marker = Marker(self, look.markers)
         self._background = BackgroundQuestion(colors, clock, self.draw_soon)
         self._frame_at = 0.0
@@ -154,7 +156,8 @@ class TerminalApp:
 
     def _start(self) -> None:
         assert self.app.loop is not None
-        self.app.key_processor.feed_multiple(self.app.reader.read_typed_ahead())
+        reader = self.app.reader
+        self.app.key_processor.feed_multiple([*get_typeahead(reader), *reader.read_typed_ahead()])
         self.transcript.writer.mark_printed()
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         if self.look.ask_background and self.palette.depth:
@@ -378,6 +381,17 @@ class TerminalApp:
         if not self.busy and not self.leaving and self.session.wakes():
             self._work(self.session.run_woken)
 
+    def run_dialog(self, ask: OpenDialog, answer: Callable[[], None]) -> None:
+        """Ask one question before a session, and leave what is typed after its answer to the next application.
+
+        answer: job that shows the question and ends when it is answered.
+        """
+        self._only = ask
+        try:
+            self.run(answer)
+        finally:
+            self.app.leave_keys()
+
     def _before_key(self, sender: object) -> None:
         self.questions.guard.drop_early()
 
@@ -388,6 +402,9 @@ class TerminalApp:
             self.close_panel()
         self._panel_keys = max(0, self._panel_keys - 1)
         self._save_draft()
+        if self._only is not None and self._only.waiting.done:
+            self._only = None
+            self.app.hold_keys()
 
     def _save_draft(self) -> None:
         self.session.keep(self.line.draft, self.queued)

@@ -109,7 +109,7 @@ class PanelDialogs(Dialogs):
             raise ExitRequestedError
 
         live.queued += self._screen.queued
-        live.run(answer)
+        live.run_dialog(ask, answer)
         for line in live.take_rest():
             self._console.file.write(f"{line}\n")
         self._screen.queued = list(live.unsent)

@@ -23,6 +23,7 @@ from typing import Any
 import prompt_toolkit.renderer
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -259,6 +260,10 @@ class InlineApp(Application[None]):
         """Return the keys that were read before the view opened."""
         held, self._held = self._held, []
         return held
+
+    def leave_keys(self) -> None:
+        """Leave the keys that are held, to the next application on this terminal."""
+        store_typeahead(self.reader, self.take_held())
 
     def release_keys(self, typed: Sequence[KeyPress] = ()) -> None:
         """Handle keys again, and those that no view has taken. typed: what came behind the key that closed a view."""
