@@ -324,8 +324,10 @@ def test_names_of_files_are_spelled_out(root: Path) -> None:
     assert any("a\\x1b[31m\\u202eb" in line for line in facts_of(root, "rm -r ."))
 
 
-def test_nobody_pays_for_it_where_nobody_reads_it(root: Path) -> None:
-    gate = Policy(Workspace(root), answered=False)
+def test_a_question_that_nobody_can_answer_has_the_same_facts(root: Path) -> None:
+    (root / "src").mkdir(exist_ok=True)
+    (root / "src/x.py").write_text("x")
     effects = (Effect("run", "rm -r src"),)
-    found = gate.facts("Bash", effects, gate.decide("Bash", effects))
-    assert not found.lines and not found.warnings
+    attended, alone = (Policy(Workspace(root), answered=answered) for answered in (True, False))
+    found = alone.facts("Bash", effects, alone.decide("Bash", effects))
+    assert found.lines and found == attended.facts("Bash", effects, attended.decide("Bash", effects))
