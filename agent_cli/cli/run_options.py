@@ -237,7 +237,10 @@ class RunOptions(Value):
     ] = None
 
     max_turns: Annotated[
-        int | None, _flag("--max-turns", LIMITS, "Stop after this many model calls.", setting="max_rounds", metavar="N")
+        int | None,
+        _flag(
+            "--max-turns", LIMITS, "Stop after this many model calls; 0: no limit.", setting="max_rounds", metavar="N"
+        ),
     ] = None
     max_budget_usd: Annotated[
         float | None,
@@ -476,7 +479,9 @@ def session_config(options: RunOptions) -> Config:
 
 
 def _check_limits(options: RunOptions, mode: str | None) -> None:
-    """Raise UsageError for an option that an option which limits the session excludes."""
+    """Raise UsageError for a limit that would be none, and for an option that one limiting the session excludes."""
+    if options.max_budget_usd == 0:
+        raise UsageError("--max-budget-usd: expected more than 0 dollars; the setting max_cost = 0 means no limit.")
     if options.restricted and (mode == "bypassPermissions" or options.allow_dangerously_skip_permissions):
         raise UsageError("--restricted excludes bypassPermissions.")
     added = ("mcp_config", "plugin_dir", "plugin_dir_no_mcp", "plugin_url", "agents", "agent")
