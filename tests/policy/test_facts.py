@@ -73,6 +73,18 @@ def test_changes_that_are_in_no_commit(root: Path) -> None:
     assert text in facts_of(root, "sed -i s/a/b/ a.py")
 
 
+def test_a_copy_between_folders_of_this_machine(root: Path) -> None:
+    for name in ("src/src", "src/a.txt", "docs/a.txt", "docs/src"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x")
+    lines = "\n".join(facts_of(root, "rsync -a --delete --exclude src src/ docs/"))
+    assert "overwrites docs/a.txt" in lines and "network" not in lines
+    assert "overwrites docs/src" not in "\n".join(facts_of(root, "rsync -a src/a.txt docs/"))
+    assert "deletes up to 2 files" in lines
+    for command in ("rsync -a host:src/ docs/", "rsync -a src/ ada@host:docs", "rsync -a $PLACE docs", "rsync x::y z"):
+        assert any(line.startswith("network: yes, by rsync") for line in facts_of(root, command)), command
+
+
 def test_network_and_folder(root: Path) -> None:
     lines = facts_of(root, "cd src && curl https://example.org -o x && npm install")
     assert "network: yes, by curl https://example.org -o x, npm install" in lines

@@ -58,7 +58,7 @@ class Touch(Value):
         subcommand `word`, "names" and "unpack" if it writes files that only a patch or an archive names, "listed" if it
         reads files that a list names, "link" for the target of a link, "maybe" for the value of an unlisted option,
         which may be a file, or "program" for the file that an interpreter runs.
-    where: directory of a link, the one unpacked into, or the one that listed names start from.
+    where: directory of a link, the one unpacked into, or the one that listed names start from; the copy of a "tree".
     follows: whether the program acts on the target of a link: of one that is named, or also of those below. It is only
         needed for "remove" and "tree"; all kinds but "remove" act on the target of a link that is named.
     selective: of "remove", only some of what is below a directory.

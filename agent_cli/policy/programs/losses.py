@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 
@@ -68,10 +67,10 @@ def _replaced(found: Invocation) -> Iterator[Danger]:
     if not replaced:
         return
     into = replaced[0].word
-    trees = [t.word for t in found.touches if t.kind == "tree" and not t.word.why and not t.word.pattern]
+    trees = [t for t in found.touches if t.kind == "tree" and not (t.word.why or t.word.pattern or t.where.why)]
     copied: tuple[tuple[str, str], ...] = ()
     if row.operands == "copy" and not into.why:
-        copied = tuple((w.text, os.path.join(into.text, os.path.basename(w.text.rstrip("/")))) for w in trees)
+        copied = tuple((touch.word.text, touch.where.text) for touch in trees)
     danger = Danger(found.part, "overwrite", (found.name,), _words(replaced), certain=row.empties)
     yield danger.replace(follows=not row.renames, copied=copied)
 

@@ -25,26 +25,38 @@ def _install(found: Arguments) -> Iterator[Touch]:
 
 
 def copied(
-    found: Arguments, *, remote: bool = False, moves: bool = False, deep: bool = False, whole: tuple[str, ...] = ()
+    found: Arguments,
+    *,
+    remote: bool = False,
+    moves: bool = False,
+    deep: bool = False,
+    whole: tuple[str, ...] = (),
+    slash: bool = False,
+    skips: tuple[str, ...] = ("-n", "--no-clobber"),
 ) -> Iterator[Touch]:
     """Yield the effects of a copy: `-t DIR`, or the last operand, is written and the others are read.
 
     remote: a name with a colon is on another machine. moves: the sources are removed. deep: directories are copied.
     whole: options with which a copy keeps the whole path of its source, not only its name.
+    slash: a slash at the end of a source means what is in it. skips: options with which no file is replaced.
     """
     into = found.values("-t", "--target-directory")
     operands = list(found.operands)
     target = [] if into or len(operands) < 2 else [operands.pop()]
+    places = target or into or [Word(".")]
     deep = moves or deep
-    keeps = found.has("-n", "--no-clobber")
+    keeps = found.has(*skips)
     keeps_path = any(option.startswith(given.name) for given in found.options if given.name for option in whole)
-    for source in operands:
+    copies = [
+        _copy_of(found, source, places[0], keeps_path=keeps_path, slash=slash, remote=remote) for source in operands
+    ]
+    for source, copy in zip(operands, copies, strict=True):
         if not (remote and REMOTE.match(source.text)):
-            yield Touch("tree" if deep else "read", source)
+            yield Touch("tree" if deep else "read", source, where=copy)
             if moves:
                 yield Touch("remove", source)
     # A file copied into a directory keeps its own name there.
-    for place in target or into or [Word(".")]:
+    for place in places:
         if remote and REMOTE.match(place.text):
             continue
         if place.pattern:  # all but its last match are sources
@@ -52,12 +64,25 @@ def copied(
             yield from [Touch("remove", place)] if moves else []
         yield Touch("write", place, replaces=not keeps)
         for source in operands:
-            path = source.text.strip("/")
-            name = path if keeps_path else os.path.basename(path)
-            if name in ("", ".", "..") or source.text.endswith("/"):
+            copy = _copy_of(found, source, place, keeps_path=keeps_path, slash=slash, remote=remote)
+            inside = copy.text == place.text or os.path.basename(copy.text) == ".."
+            if inside or (source.text.endswith("/") and not slash):
                 yield Touch("into", place)  # its content, under unknown names
-            below = Word(os.path.join(place.text, name), source.why or place.why, source.pattern)
-            yield Touch("write", below, replaces=not keeps)
+            if copy.text != place.text:
+                yield Touch("write", copy, replaces=not keeps)
+
+
+def _copy_of(found: Arguments, source: Word, place: Word, *, keeps_path: bool, slash: bool, remote: bool) -> Word:
+    """Return the copy of a source: below the target, or the target itself if only the content is copied."""
+    path = (REMOTE.sub("", source.text, count=1) if remote else source.text).strip("/")
+    name = os.path.basename(path)
+    if keeps_path:
+        name = path.partition("/./")[2] or path
+    elif (slash and source.text.endswith("/")) or found.has("-T", "--no-target-directory"):
+        name = ""
+    if name in ("", "."):
+        return place.replace(why=source.why or place.why)
+    return Word(os.path.join(place.text, name), source.why or place.why, source.pattern)
 
 
 def _copy(found: Arguments) -> Iterator[Touch]:
@@ -78,7 +103,11 @@ def _ln(found: Arguments) -> Iterator[Touch]:
     where = Word(".") if not symbolic or relative else target
     replaces = found.has("-f", "--force")
     yield Touch("write", target, replaces=replaces)
+    named = found.has("-T", "--no-target-directory")
     for source in sources:
+        if named:
+            yield Touch("link", source, where)
+            continue
         name = os.path.basename(source.text.rstrip("/"))
         below = Word(os.path.join(target.text, name), source.why or target.why, source.pattern)
         yield Touch("write", below, replaces=replaces)
@@ -114,13 +143,26 @@ def _tee(found: Arguments) -> Iterator[Touch]:
 
 
 def _rsync(found: Arguments) -> Iterator[Touch]:
-    yield from copied(found, remote=True, deep=True, whole=("-R", "--relative"))
     here = [w for w in found.operands if not REMOTE.match(w.text)]
+    if found.has("-n", "--dry-run", "--list-only") or len(found.operands) < 2:
+        yield from (Touch("tree", w) for w in here)
+        return
+    whole = ("-R", "--relative")
+    skips = ("--ignore-existing",)
+    # -T is that of a folder for temporary files.
+    options = tuple(option for option in found.options if option.name != "-T")
+    found = found.replace(options=options)
+    touches = list(copied(found, remote=True, deep=True, whole=whole, slash=True, skips=skips))
+    yield from touches
+    sources, target = found.operands[:-1], found.operands[-1]
     if found.has("--remove-source-files"):
-        yield from (Touch("remove", w, follows="named", selective=True) for w in here if w is not found.operands[-1])
-    deletes = any(option.name.startswith("--del") for option in found.options)
-    if deletes and here[-1:] == list(found.operands[-1:]):
-        yield from (Touch("remove", w, follows="named") for w in here[-1:])
+        yield from (Touch("remove", w, follows="named", selective=True) for w in here if w in sources)
+    if any(option.name.startswith("--del") for option in found.options) and target in here:
+        # In the copies of folders; those of another machine may be any below the target.
+        copies = (
+            [touch.where for touch in touches if touch.kind == "tree"] if here == list(found.operands) else [target]
+        )
+        yield from (Touch("remove", copy, follows="named", selective=True) for copy in dict.fromkeys(copies))
 
 
 def _editor(found: Arguments) -> Iterator[Touch]:
@@ -168,12 +210,15 @@ FILE_ROWS = expand_rows({
         "-d -T --force --interactive --verbose --no-target-directory --dereference --no-dereference", others="maybe",
         into="-t --target-directory", value="-S --suffix",
         act="-l --link -s --symbolic-link", links="-L --dereference", effects=_copy),
-    "mv": Row("move", flags="-n --no-clobber -f -i -u -v -T --force --interactive --update --verbose", others="maybe",
+    "mv": Row("move", flags="-n --no-clobber -f -i -u -v -T --force --interactive --update --verbose "
+        "--no-target-directory", others="maybe",
         renames=True, whole=True, into="-t --target-directory", value="-S --suffix", effects=_move),
-    "install": Row("copy", flags="-d -D -c -p -v -s -T -C --directory --strip --verbose", others="maybe", renames=True,
+    "install": Row("copy", flags="-d -D -c -p -v -s -T -C --directory --strip --verbose "
+        "--no-target-directory", others="maybe", renames=True,
         into="-t --target-directory", starts="--strip-program",
         value="-g -m -o -S --group --mode --owner", effects=_install),
-    "ln": Row("", flags="-s -f -n -r -v -T -i --symbolic --force --relative --verbose --no-dereference", others="maybe",
+    "ln": Row("", flags="-s -f -n -r -v -T -i --symbolic --force --relative --verbose --no-dereference "
+        "--no-target-directory", others="maybe",
         renames=True, into="-t --target-directory", value="-S --suffix", effects=_ln),
     "link": Row("copy", effects=copied),
     "rm": Row("remove", flags="-r -R -f -i -I -v -d --recursive --force --dir --verbose --one-file-system "
@@ -224,7 +269,7 @@ FILE_ROWS = expand_rows({
         "--numeric-ids --no-perms --no-owner --no-group --no-times --no-o --no-g --no-p --prune-empty-dirs "
         "--list-only --backup --cvs-exclude --dirs --no-motd --executability --specials --fuzzy --delay-updates "
         "--omit-dir-times --mkpath --no-implied-dirs --no-compress --version --help",
-        links="-L --copy-links -k --copy-dirlinks --copy-unsafe-links", effects=_rsync, network="*",
+        links="-L --copy-links -k --copy-dirlinks --copy-unsafe-links", effects=_rsync, network="remote",
     ),
     "scp": Row("copy", starts="-S -o -F -D -J", value="-P -c -l -i",
         flags="-3 -4 -6 -A -B -C -p -q -r -T -v -R -O -s", effects=lambda found: copied(found, remote=True,
