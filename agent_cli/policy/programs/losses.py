@@ -39,7 +39,7 @@ def _removed(found: Invocation) -> Iterator[Danger]:
     if not gone or row is None or row.operands == "move":
         return
     plain = row.operands == "remove"
-    deep = found.arguments.has("-r", "-R", "--recursive") if plain else True
+    deep = not plain or row.tree == "*" or found.arguments.has("-r", "-R", "--recursive")
     removing = {touch.word for touch in gone}
     options = found.arguments.options
     flag = next((o.name for o in options if o.role == "act" or (o.value in removing and o.name)), "")

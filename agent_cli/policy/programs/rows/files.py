@@ -165,6 +165,12 @@ def _rsync(found: Arguments) -> Iterator[Touch]:
         yield from (Touch("remove", copy, follows="named", selective=True) for copy in dict.fromkeys(copies))
 
 
+def _rimraf(found: Arguments) -> Iterator[Touch]:
+    """With --glob it expands patterns itself."""
+    globs = found.has("-g", "--glob")
+    yield from (Touch("remove", word.replace(pattern=word.pattern or globs)) for word in found.operands)
+
+
 def _editor(found: Arguments) -> Iterator[Touch]:
     for word in found.operands:
         yield Touch("read", word)
@@ -223,6 +229,9 @@ FILE_ROWS = expand_rows({
     "link": Row("copy", effects=copied),
     "rm": Row("remove", flags="-r -R -f -i -I -v -d --recursive --force --dir --verbose --one-file-system "
         "--preserve-root --no-preserve-root", others="maybe", value="--interactive?"),
+    "rimraf": Row("remove", tree="*", flags="-g -G -v -i --glob --no-glob --verbose --interactive --preserve-root "
+        "--no-preserve-root", others="maybe", value="--impl --tmp --max-retries --retry-delay --backoff",
+        effects=_rimraf),
     "rmdir": Row("remove", flags=_RMDIR, others="maybe", empty_only=True),
     "unlink": Row("remove", flags=_RMDIR, others="maybe"),
     "shred": Row("remove", follows="named", value="-n -s --iterations --size", read="--random-source"),
