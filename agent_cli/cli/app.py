@@ -9,6 +9,7 @@ Also options that several commands share, and a decorator for commands that take
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -49,6 +50,13 @@ SessionArgument = Annotated[
     ),
 ]  # fmt: skip
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more to standard error.")]
+
+
+def check_finite(value: float | None) -> float | None:
+    """Return the number of an option (a callback): `nan` and `inf` would pass any comparison with a limit."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a number.")
+    return value
 
 
 def check_choice(choices: tuple[str, ...], aliases: tuple[str, ...] = ()) -> Any:

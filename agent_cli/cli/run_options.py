@@ -237,7 +237,10 @@ class RunOptions(Value):
     ] = None
 
     max_turns: Annotated[
-        int | None, _flag("--max-turns", LIMITS, "Stop after this many model calls.", setting="max_rounds", metavar="N")
+        int | None,
+        _flag(
+            "--max-turns", LIMITS, "Stop after this many model calls; 0: no limit.", setting="max_rounds", metavar="N"
+        ),
     ] = None
     max_budget_usd: Annotated[
         float | None,
@@ -476,16 +479,14 @@ def session_config(options: RunOptions) -> Config:
 
 
 def _check_limits(options: RunOptions, mode: str | None) -> None:
-    """Raise UsageError for an option that an option which limits the session excludes."""
+    """Raise UsageError for a limit that would be none, and for an option that one limiting the session excludes."""
+    if options.max_budget_usd == 0:
+        raise UsageError("--max-budget-usd: expected more than 0 dollars; the setting max_cost = 0 means no limit.")
     if options.restricted and (mode == "bypassPermissions" or options.allow_dangerously_skip_permissions):
         raise UsageError("--restricted excludes bypassPermissions.")
     added = ("mcp_config", "plugin_dir", "plugin_dir_no_mcp", "plugin_url", "agents", "agent")
     if options.safe_mode and (name := next((n for n in added if getattr(options, n)), "")):
         raise UsageError(f"--safe-mode excludes {flags()[name][0].names[0]}.")
-
-
-# A script that computes 0 here means no more of it, and certainly not that there is no limit.
-_ABOVE_ZERO = ("max_turns", "max_budget_usd")
 
 
 def _overrides(options: RunOptions) -> dict[str, Any]:
@@ -494,9 +495,6 @@ def _overrides(options: RunOptions) -> dict[str, Any]:
     for name, (flag, _) in flags().items():
         value = getattr(options, name)
         if flag.setting and value not in (None, ()) and value is not False and name != "model":
-            if name in _ABOVE_ZERO and not value > 0:
-                wrong = f"{flag.names[0]}: expected a number above 0, found {value:g}"
-                raise UsageError(f"{wrong}; for no limit, set {flag.setting} to 0")
             data[flag.setting] = _split_names(value) if isinstance(value, tuple) else value
     if options.tools and options.tools != ("default",):
         data["tools"] = _split_names(options.tools)

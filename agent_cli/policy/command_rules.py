@@ -31,7 +31,7 @@ def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule
     """Return the first rule of a list that matches one simple command.
 
     An allow rule must name everything in the command; a deny or ask rule also matches behind a path, a wrapper or
-    options of git.
+    options before a subcommand.
     """
     for rule in rules:
         if rule.list == kind and rule.covers("run") and rule.spec is not None:

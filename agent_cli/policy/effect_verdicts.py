@@ -362,9 +362,9 @@ class EffectVerdicts:
                 yield from (EffectFinding(v, word.text) for v in self._path(part, Touch("tree", Word(name)), at))
 
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
-        """Return True if the content is sent away, or shown although it may contain keys."""
+        """Return True if the content may be sent away, or shown although it may contain keys."""
         real = Path(real_path(path))
-        return self._matcher.is_secret(real, self._context.workspace) or "*" in row_of(part.program).network
+        return self._matcher.is_secret(real, self._context.workspace) or row_of(part.program).network in ("*", "remote")
 
     def _important_inside(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""

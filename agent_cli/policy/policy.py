@@ -379,9 +379,7 @@ class Policy:
         return evaluator
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> explain.ApprovalFacts:
-        """Return the facts to show with an approval request; none if no user will see it."""
-        if not self.answered:
-            return explain.ApprovalFacts()
+        """Return the facts of an approval request, which are in the session's log also if no user can answer it."""
         about = explain.ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
         return explain.approval_facts(about)
 

@@ -107,6 +107,20 @@ def test_pending_shows_all_questions_with_their_options(work: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "Off.\n"), done.stderr
 
 
+def test_the_facts_are_the_same_whether_or_not_somebody_can_answer(work: Path) -> None:
+    def ask(on_ask: str) -> list[str]:
+        (work / "a.txt").write_text("one\n")
+        model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="rm a.txt")]}, {"text": "Ok."}])
+        done = agent(["-p", "--model", model, "--on-ask", on_ask, "--output-format", "stream-json", "go"], work)
+        (asked,) = [line for line in lines(done) if line.get("subtype") == "approval_requested"]
+        return list(asked["facts"])
+
+    denied, suspended = ask("deny"), ask("suspend")
+    assert denied == suspended == pending(work)[0]["pending"][0]["facts"]
+    assert any(fact.startswith("deletes 1 file") for fact in denied)
+    assert "undo: a copy is saved first, and /undo restores it" in denied
+
+
 def test_a_call_of_a_sub_agent_is_shown_with_it(work: Path) -> None:
     own = script(work.parent / "own.toml", [{"text": "Now I write.", "calls": [once("one")]}, {"text": "Sub."}])
     types = work.parent / "home" / ".agent" / "agents"

@@ -60,7 +60,7 @@ def test_a_prompt_of_one_capitalised_word_is_a_prompt() -> None:
 def test_negative_limits_are_refused(work: Path, flags: list[str]) -> None:
     done = agent(["-p", "--model", "x/y", *flags, "q"], work)
     assert done.returncode == 2
-    assert f"{flags[0].partition('=')[0]}: expected a number above 0, found -" in done.stderr
+    assert "not negative" in done.stderr
 
 
 def test_a_resumed_session_keeps_its_model(work: Path) -> None:

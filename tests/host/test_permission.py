@@ -89,6 +89,19 @@ def test_an_edit_is_offered_with_the_mode_that_allows_all_edits(work: Path) -> N
     assert (work / "a.txt").read_text() == "three\n"
 
 
+def test_a_host_gets_the_facts_of_a_call(work: Path) -> None:
+    (work / "a.txt").write_text("one\n")
+    model = script(work.parent / "s.toml", [bash("rm a.txt"), {"text": "done"}])
+
+    def decide(fields: dict[str, Any]) -> dict[str, Any]:
+        assert any(fact.startswith("deletes 1 file") for fact in fields["facts"]), fields
+        return allow(fields)
+
+    with HostClient([*ASKS, "--model", model], work, {"can_use_tool": decide}) as host:
+        assert host.say("go")["result"] == "done"
+    assert not (work / "a.txt").exists()
+
+
 @pytest.mark.parametrize("answer", [{}, {"behavior": "maybe"}, {"behavior": ["x"]}])
 def test_an_answer_that_makes_no_sense_is_a_refusal(work: Path, answer: dict[str, Any]) -> None:
     model = script(work.parent / "s.toml", [bash("touch a"), {"text": "done"}])

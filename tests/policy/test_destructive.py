@@ -115,6 +115,8 @@ def asked(root: Path, command: str, **more: object) -> str:
         ("timeout 5 rm -r a", ["tree"]),
         ("bash -c 'cd x && rm -r a'", ["tree"]),
         ("find . -name '*.o' -delete", ["tree"]),
+        ("npx rimraf dist src", ["tree"]),
+        ("rimraf -g 'dist/*'", ["tree"]),
         ("find . -name x", []),
         ("chmod -R 700 src", ["attributes"]),
         ("chmod 700 src", []),

@@ -73,6 +73,18 @@ def test_changes_that_are_in_no_commit(root: Path) -> None:
     assert text in facts_of(root, "sed -i s/a/b/ a.py")
 
 
+def test_a_copy_between_folders_of_this_machine(root: Path) -> None:
+    for name in ("src/src", "src/a.txt", "docs/a.txt", "docs/src"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x")
+    lines = "\n".join(facts_of(root, "rsync -a --delete --exclude src src/ docs/"))
+    assert "overwrites docs/a.txt" in lines and "network" not in lines
+    assert "overwrites docs/src" not in "\n".join(facts_of(root, "rsync -a src/a.txt docs/"))
+    assert "deletes up to 2 files" in lines
+    for command in ("rsync -a host:src/ docs/", "rsync -a src/ ada@host:docs", "rsync -a $PLACE docs", "rsync x::y z"):
+        assert any(line.startswith("network: yes, by rsync") for line in facts_of(root, command)), command
+
+
 def test_network_and_folder(root: Path) -> None:
     lines = facts_of(root, "cd src && curl https://example.org -o x && npm install")
     assert "network: yes, by curl https://example.org -o x, npm install" in lines
@@ -324,8 +336,10 @@ def test_names_of_files_are_spelled_out(root: Path) -> None:
     assert any("a\\x1b[31m\\u202eb" in line for line in facts_of(root, "rm -r ."))
 
 
-def test_nobody_pays_for_it_where_nobody_reads_it(root: Path) -> None:
-    gate = Policy(Workspace(root), answered=False)
+def test_a_question_that_nobody_can_answer_has_the_same_facts(root: Path) -> None:
+    (root / "src").mkdir(exist_ok=True)
+    (root / "src/x.py").write_text("x")
     effects = (Effect("run", "rm -r src"),)
-    found = gate.facts("Bash", effects, gate.decide("Bash", effects))
-    assert not found.lines and not found.warnings
+    attended, alone = (Policy(Workspace(root), answered=answered) for answered in (True, False))
+    found = alone.facts("Bash", effects, alone.decide("Bash", effects))
+    assert found.lines and found == attended.facts("Bash", effects, attended.decide("Bash", effects))

@@ -1,4 +1,4 @@
-"""Ways around the gate that need files of their own: links on PATH, configurations of git, processes of others."""
+"""Ways around the gate: links on PATH, configurations of git, processes of others, options, starters of programs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.kernel.decisions import Level
+from agent_cli.kernel.rules import read_rule
 from agent_cli.policy.git_use import Use
 from agent_cli.policy.policy import Policy
 from agent_tools.base import Effect
@@ -157,3 +158,41 @@ def test_a_git_folder_that_leads_elsewhere_or_cannot_be_read_is_asked_about(tmp_
         file.write({"commondir": "/etc", "config": "[core\nbroken"}[name])
     gate = Policy(Workspace(root), env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, git_use="plain")
     assert gate.decide("Bash", [Effect("run", "git status")]).level is Level.ASK
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("terraform destroy:*", "terraform -chdir=infra destroy -auto-approve"),
+        ("terraform destroy:*", "tofu --x; terraform -chdir infra destroy"),
+        ("kubectl delete:*", "kubectl -n prod delete pod x"),
+        ("kubectl delete:*", "kubectl --context c -n prod -v=6 delete pod x"),
+        ("kubectl delete:*", "kubectl --insecure-skip-tls-verify delete pod x"),
+        ("docker system prune:*", "docker --context c system prune -af"),
+        ("npm publish:*", "npm --silent publish"),
+        ("gh pr merge:*", "gh -R a/b pr merge 1"),
+        ("aws s3 rm:*", "timeout 5 aws --profile p s3 rm s3://x"),
+    ],
+)
+def test_a_deny_rule_holds_behind_options_before_the_subcommand(tmp_path: Path, rule: str, command: str) -> None:
+    rules = [read_rule("allow", "Bash", "test", tmp_path), read_rule("deny", f"Bash({rule})", "test", tmp_path)]
+    policy = Policy(Workspace(tmp_path), rules)
+    assert policy.decide("Bash", (Effect("run", command),)).level is Level.DENY
+    short = rule.removesuffix(":*").split()[0]
+    for other in (f"{short} -x", f"{short} --help", f"{short} -n list", f"{short} show"):
+        assert policy.decide("Bash", (Effect("run", other),)).level is not Level.DENY
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cross-env A=1 rm a", "dotenvx run -- rm a", "op run -- rm a", "doppler run -- rm a", "concurrently 'rm a' ls",
+        "npx concurrently 'rm a'", "uv run bash -c 'rm a'", "poetry run env X=1 rm a",
+        "npx cross-env A=1 rm a", "pnpm dlx nodemon -x 'rm a'", "uv run parallel rm ::: a",
+        "dumb-init rm a", "run-p clean", "aws-vault exec p -- rm a",
+    ],
+)  # fmt: skip
+def test_what_runs_other_commands_is_not_allowed_past_a_deny_rule(tmp_path: Path, command: str) -> None:
+    rules = [read_rule("allow", "Bash", "test", tmp_path), read_rule("deny", "Bash(rm:*)", "test", tmp_path)]
+    decision = Policy(Workspace(tmp_path), rules).decide("Bash", (Effect("run", command),))
+    assert decision.level is not Level.ALLOW

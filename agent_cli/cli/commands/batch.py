@@ -12,7 +12,7 @@ import typer
 
 from agent_cli import UsageError, find_environment, read_settings
 from agent_cli.cli import completion
-from agent_cli.cli.app import AsJson, with_run_options
+from agent_cli.cli.app import AsJson, check_finite, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
@@ -76,7 +76,7 @@ def batch(
     max_budget_usd: Annotated[
         float | None,
         typer.Option("--max-budget-usd", help="Start no more tasks once all have cost this many dollars.", min=0,
-                     metavar="USD"),
+                     metavar="USD", callback=check_finite),
     ] = None,
     retries: Annotated[
         int, typer.Option("--retries", help="How often to rerun a task whose host or provider failed.", min=0)

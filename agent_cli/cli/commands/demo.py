@@ -35,6 +35,7 @@ from agent_cli import (
     TurnResult,
     UsageError,
 )
+from agent_cli.cli.app import check_finite
 from agent_cli.cli.help import examples
 from agent_cli.cli.run import is_drawable
 from agent_cli.kernel.rules import rule_for
@@ -59,7 +60,10 @@ def demo(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the demo's own rules answer.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,
     speed: Annotated[
-        float, typer.Option("--speed", min=0, help="How fast it plays; 2 is twice as fast, 0 shows all at once.")
+        float,
+        typer.Option(
+            "--speed", min=0, callback=check_finite, help="How fast it plays; 2 is twice as fast, 0 shows all at once."
+        ),
     ] = 1,
 ) -> int:
     return run_demo(yes=yes, keep=keep, slowness=1 / speed if speed else 0)

@@ -12,7 +12,7 @@ import typer
 
 from agent_cli import Layers, RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
-from agent_cli.cli.app import check_choice, with_run_options
+from agent_cli.cli.app import check_choice, check_finite, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, is_file, to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
@@ -57,7 +57,8 @@ def evaluate(
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="How many runs at the same time.", min=1)] = 1,
     repeat: Annotated[int, typer.Option("--repeat", help="How many runs of each task with each model.", min=1)] = 1,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="Seconds for each run.", show_default="from the tasks", min=0.1)
+        float | None, typer.Option("--timeout", help="Seconds for each run.", show_default="from the tasks", min=0.1,
+                            callback=check_finite)
     ] = None,
     keep: Annotated[
         str, typer.Option("--keep", help="Folder for the work trees and transcripts of failed runs.", metavar="DIR")

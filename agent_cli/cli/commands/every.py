@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli import Config, RunEnvironment, UsageError, find_environment, read_settings
-from agent_cli.cli.app import AsJson, ListingGroup, check_choice, with_run_options
+from agent_cli.cli.app import AsJson, ListingGroup, check_choice, check_finite, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.cli.run_flags import to_flags
@@ -56,7 +56,10 @@ def add(
     folder: Annotated[str, typer.Option("--in", metavar="DIR", help="Folder to work in (default: this one).")] = ".",
     budget: Annotated[
         float | None,
-        typer.Option("--budget-per-day", metavar="USD", min=0.0001, help="Start no more once a day's runs cost this."),
+        typer.Option(
+            "--budget-per-day", metavar="USD", min=0.0001, callback=check_finite,
+            help="Start no more once a day's runs cost this.",
+        ),
     ] = None,
     missed: Annotated[
         str,

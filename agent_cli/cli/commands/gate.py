@@ -31,8 +31,7 @@ def install_hooks(
     program: HostArgument,
     project: InProject = False,
     wait: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="SECONDS", help="How long a call waits for your answer (600, or what it can)."),
+        int | None, typer.Option(metavar="SECONDS", help="How long a call waits for your answer (600, or what it can).")
     ] = None,
 ) -> int:
     """Write the hooks of a program, so that its calls are decided here."""
@@ -68,7 +67,7 @@ def list_hosts() -> int:
 @app.command("decide", epilog=examples("agent gate decide claude < call.json"))
 def answer_hook(
     program: HostArgument,
-    wait: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait for your answer.")] = 600,
+    wait: Annotated[int, typer.Option(metavar="SECONDS", min=0, help="How long to wait for your answer.")] = 600,
     alone: Annotated[
         bool, typer.Option("--alone", help="Start no process that answers the next calls faster.")
     ] = False,

@@ -194,7 +194,8 @@ class Batch:
         if options.budget is not None:
             costs.append(options.budget - self._spent)
         if costs:
-            flags.append(f"--max-budget-usd={min(costs):.9f}")
+            # Never rounded to 0.
+            flags.append(f"--max-budget-usd={max(min(costs), 1e-9):.9f}")
         return self._orders[task.id].replace(flags=tuple(flags))
 
     def _should_retry(self, result: TaskResult) -> bool:

@@ -32,7 +32,10 @@ class Installed(Value):
 def write_hooks(host: Host, run_env: RunEnvironment, wait: int, *, project: bool) -> Installed:
     """Write the hooks of a program, for the user or the repository. wait: seconds for an answer. Raises UsageError."""
     if not 1 <= wait <= host.longest_wait:
-        raise UsageError(f"--wait: {host.label} continues without an answer after {host.longest_wait} seconds.")
+        most = host.longest_wait
+        raise UsageError(
+            f"--wait: expected 1 to {most}: {host.label} continues without an answer after {most} seconds."
+        )
     program = "agent" if project else _program()
     path, text = _read(host, run_env, project=project)
     new = "" if host.whole else _without(host, text, path)

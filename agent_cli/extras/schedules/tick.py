@@ -197,7 +197,7 @@ class Ticker:
         words += [f"--name={name} (scheduled {_shown(schedule, run.at)})", *schedule.flags]
         words += [f"--settings={rules}"] if rules.exists() else []
         if schedule.budget is not None:
-            words.append(f"--max-budget-usd={schedule.budget - self._spent(schedule):.9f}")
+            words.append(f"--max-budget-usd={max(schedule.budget - self._spent(schedule), 1e-9):.9f}")
         return [*words, "--", schedule.prompt]
 
     def _open_output(self, schedule: Schedule, run: ScheduledRun, session_id: str) -> int:

@@ -334,7 +334,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
     # The program's own calls are no commands, and their files are those of a copy.
     found = policy.facts(item.tool.name, () if item.tool.of_program else item.effects, item.decision)
     facts = found.lines
-    undo = tuple(turn.deps.watch.facts(item.effects, cwd)) if policy.answered else ()
+    undo = tuple(turn.deps.watch.facts(item.effects, cwd))
     facts += (*undo, *item.tool.facts(item.args, turn.deps.context))
     policy.note_asked(item.effects)
     # If a rule asks, or an allowed call is asked about for another reason, one more allow rule would not help.

@@ -58,10 +58,9 @@ class Touch(Value):
         subcommand `word`, "names" and "unpack" if it writes files that only a patch or an archive names, "listed" if it
         reads files that a list names, "link" for the target of a link, "maybe" for the value of an unlisted option,
         which may be a file, or "program" for the file that an interpreter runs.
-    where: directory of a link, the one unpacked into, or the one that listed names start from.
+    where: directory of a link, the one unpacked into, or the one that listed names start from; the copy of a "tree".
     follows: whether the program acts on the target of a link: of one that is named, or also of those below. It is only
         needed for "remove" and "tree"; all kinds but "remove" act on the target of a link that is named.
-    copy: of "tree", the path of its copy, if it is copied, and that is known.
     selective: of "remove", only some of what is below a directory.
     replaces: of "write", what the file held before is lost.
     starts: of "run", another program may be started, which a deny rule could name.
@@ -72,7 +71,6 @@ class Touch(Value):
     word: Word
     where: Word = Word(".")
     follows: Follows = ""
-    copy: str = ""
     selective: bool = False
     replaces: bool = False
     starts: bool = False

@@ -23,7 +23,20 @@ def forms_of(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
             yield bare
         if (without := without_git_options(bare)) != bare:
             yield without
+        yield from _without_leading_options(bare)
         yield from _run_by_packages(bare)
+
+
+def _without_leading_options(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield `kubectl delete x` for `kubectl -n prod delete x`. Which options have a value is not known."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 1
+        if at < len(words) and not words[at].startswith("-"):
+            yield (words[0], *words[at:])
+            at += 1
+            if at < len(words) and not words[at].startswith("-"):
+                yield (words[0], *words[at:])
 
 
 def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.policy.programs.arguments import Arguments, GivenOption
-from agent_cli.policy.programs.effects import Touch
+from agent_cli.policy.programs.effects import REMOTE, Touch
 from agent_cli.policy.programs.find import FindCall
 from agent_cli.policy.programs.forms import forms_of
 from agent_cli.policy.programs.git import GitWords, git_outside_reason, git_starts_unseen, in_named_folder
@@ -226,6 +226,9 @@ class Invocation:
         verbs = self._verbs
         if self._stays(row):
             return ""
+        if row.network == "remote":
+            elsewhere = any(word.why or REMOTE.match(word.text) for word in self.arguments.operands)
+            return "yes" if elsewhere or self.arguments.has("--daemon") else ""
         # Without a subcommand yarn installs.
         installs = bool((verbs | _options(part)) & set(row.network.split())) or (name == "yarn" and not verbs)
         return "yes" if "*" in row.network or installs else "maybe" if verbs & set(row.builds.split()) else ""

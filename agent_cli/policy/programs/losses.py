@@ -39,7 +39,7 @@ def _removed(found: Invocation) -> Iterator[Danger]:
     if not gone or row is None or row.operands == "move":
         return
     plain = row.operands == "remove"
-    deep = found.arguments.has("-r", "-R", "--recursive") if plain else True
+    deep = not plain or row.tree == "*" or found.arguments.has("-r", "-R", "--recursive")
     removing = {touch.word for touch in gone}
     options = found.arguments.options
     flag = next((o.name for o in options if o.role == "act" or (o.value in removing and o.name)), "")
@@ -66,7 +66,11 @@ def _replaced(found: Invocation) -> Iterator[Danger]:
     replaced = [touch for touch in found.touches if touch.kind == "write" and touch.replaces]
     if not replaced:
         return
-    copied = tuple((touch.word.text, touch.copy) for touch in found.touches if touch.copy and row.operands == "copy")
+    into = replaced[0].word
+    trees = [t for t in found.touches if t.kind == "tree" and not (t.word.why or t.word.pattern or t.where.why)]
+    copied: tuple[tuple[str, str], ...] = ()
+    if row.operands == "copy" and not into.why:
+        copied = tuple((touch.word.text, touch.where.text) for touch in trees)
     danger = Danger(found.part, "overwrite", (found.name,), _words(replaced), certain=row.empties)
     yield danger.replace(follows=not row.renames, copied=copied)
 

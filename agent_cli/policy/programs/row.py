@@ -51,7 +51,8 @@ class Row:
     prepare: returns its words in the usual form of options.
     syntax: reads its words if they have a form of their own; `effects` is given what it returns.
     effects: yields what it touches if the meaning of its operands does not say it. own: that of its options, too.
-    network: "*" if it always needs a network, or the subcommands that do, `pip:install` for one of two words.
+    network: "*" if it always needs a network, "remote" if for an operand on another machine, or the subcommands that
+        do, `pip:install` for one of two words.
         builds: those that do unless all is cached.
     hosts: those that it contacts unless told otherwise.
     outside: why it has to run outside the sandbox. outside_verbs: subcommands and options for which, by the reason.

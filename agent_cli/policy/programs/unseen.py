@@ -40,4 +40,9 @@ def hidden_programs(part: SimpleCommand) -> Iterator[tuple[str, str]]:
         yield f"{own}, which may be {name} and run other commands,", own
     if re.match(r"ld(?:-linux|-musl|\.so|\.lld)?[\w.-]*\.so", name) or (name == "hash" and len(part.words) > 2):
         yield f"{own}, which runs other commands,", own
-    yield from invocation(part).starts_unseen()
+    found = invocation(part)
+    # What `npx`, `uv run` and the like start may be a starter of programs itself.
+    started = found.row if found.runner else None
+    if started is not None and (started.wraps is not None or started.hides or found.name in SHELLS):
+        yield f"{found.name}, which runs other commands,", found.words[0].text
+    yield from found.starts_unseen()

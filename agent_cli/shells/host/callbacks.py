@@ -87,6 +87,7 @@ class RemoteApprover(ABC):
             "title": request.summary,
             "display_name": request.tool,
             "decision_reason": request.reason,
+            "facts": list(request.facts),
             "description": str(request.arguments.get("description") or "\n".join(request.warnings)),
         }
         if path := _blocked_path(request, self._agent.tool_context.workspace.roots):

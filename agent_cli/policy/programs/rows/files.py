@@ -12,7 +12,6 @@ from agent_cli.policy.programs.row import KEYS, Row, expand_rows
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
 
-_EXACTLY = ("-T", "--no-target-directory")
 _COPY_TREE = "-r -R -a --recursive --archive"
 # Where an editor begins: a line, or a word to look for. Anything else behind a plus is a command.
 _PLACE = lazy_pattern(r"\+(?:\d*|/[\w .-]+)")
@@ -22,7 +21,7 @@ def _install(found: Arguments) -> Iterator[Touch]:
     """With -d, `install` makes folders of all its operands."""
     yield from (Touch("write", w) for w in found.operands if found.has("-d", "--directory"))
     if not found.has("-d", "--directory"):
-        yield from copied(found, exactly=found.has(*_EXACTLY))
+        yield from copied(found)
 
 
 def copied(
@@ -32,58 +31,66 @@ def copied(
     moves: bool = False,
     deep: bool = False,
     whole: tuple[str, ...] = (),
-    content: bool = False,
-    exactly: bool = False,
+    slash: bool = False,
+    skips: tuple[str, ...] = ("-n", "--no-clobber"),
 ) -> Iterator[Touch]:
     """Yield the effects of a copy: `-t DIR`, or the last operand, is written and the others are read.
 
     remote: a name with a colon is on another machine. moves: the sources are removed. deep: directories are copied.
     whole: options with which a copy keeps the whole path of its source, not only its name.
-    content: of a source with a slash at the end, only what is in it is copied.
-    exactly: the target itself is the copy, also if it is a directory.
+    slash: a slash at the end of a source means what is in it. skips: options with which no file is replaced.
     """
     into = found.values("-t", "--target-directory")
     operands = list(found.operands)
     target = [] if into or len(operands) < 2 else [operands.pop()]
+    places = target or into or [Word(".")]
     deep = moves or deep
-    keeps = found.has("-n", "--no-clobber")
+    keeps = found.has(*skips)
     keeps_path = any(option.startswith(given.name) for given in found.options if given.name for option in whole)
-    places = [place for place in target or into or [Word(".")] if not (remote and REMOTE.match(place.text))]
-
-    def lands(source: Word, place: Word) -> str:
-        """Return what becomes of a source in a directory: a file copied into one keeps its own name there."""
-        if exactly or (content and source.text.endswith("/") and not keeps_path):
-            return place.text
-        return os.path.join(
-            place.text, source.text.strip("/") if keeps_path else os.path.basename(source.text.strip("/"))
-        )
-
-    for source in operands:
+    copies = [
+        _copy_of(found, source, places[0], keeps_path=keeps_path, slash=slash, remote=remote) for source in operands
+    ]
+    for source, copy in zip(operands, copies, strict=True):
         if not (remote and REMOTE.match(source.text)):
-            known = deep and not any(word.why or word.pattern for word in (source, *places[:1]))
-            yield Touch("tree" if deep else "read", source, copy=lands(source, places[0]) if known and places else "")
+            yield Touch("tree" if deep else "read", source, where=copy)
             if moves:
                 yield Touch("remove", source)
+    # A file copied into a directory keeps its own name there.
     for place in places:
+        if remote and REMOTE.match(place.text):
+            continue
         if place.pattern:  # all but its last match are sources
             yield Touch("tree" if deep else "read", place)
             yield from [Touch("remove", place)] if moves else []
         yield Touch("write", place, replaces=not keeps)
         for source in operands:
-            name = os.path.basename(source.text.strip("/"))
-            if name in ("", ".", "..") or source.text.endswith("/") or exactly:
+            copy = _copy_of(found, source, place, keeps_path=keeps_path, slash=slash, remote=remote)
+            inside = copy.text == place.text or os.path.basename(copy.text) == ".."
+            if inside or (source.text.endswith("/") and not slash):
                 yield Touch("into", place)  # its content, under unknown names
-            if (path := lands(source, place)) != place.text:
-                yield Touch("write", Word(path, source.why or place.why, source.pattern), replaces=not keeps)
+            if copy.text != place.text:
+                yield Touch("write", copy, replaces=not keeps)
+
+
+def _copy_of(found: Arguments, source: Word, place: Word, *, keeps_path: bool, slash: bool, remote: bool) -> Word:
+    """Return the copy of a source: below the target, or the target itself if only the content is copied."""
+    path = (REMOTE.sub("", source.text, count=1) if remote else source.text).strip("/")
+    name = os.path.basename(path)
+    if keeps_path:
+        name = path.partition("/./")[2] or path
+    elif (slash and source.text.endswith("/")) or found.has("-T", "--no-target-directory"):
+        name = ""
+    if name in ("", "."):
+        return place.replace(why=source.why or place.why)
+    return Word(os.path.join(place.text, name), source.why or place.why, source.pattern)
 
 
 def _copy(found: Arguments) -> Iterator[Touch]:
-    exactly = found.has(*_EXACTLY)
-    yield from copied(found, deep=found.has(*_COPY_TREE.split()), whole=("--parents",), exactly=exactly)
+    yield from copied(found, deep=found.has(*_COPY_TREE.split()), whole=("--parents",))
 
 
 def _move(found: Arguments) -> Iterator[Touch]:
-    yield from copied(found, moves=True, exactly=found.has(*_EXACTLY))
+    yield from copied(found, moves=True)
 
 
 def _ln(found: Arguments) -> Iterator[Touch]:
@@ -96,7 +103,11 @@ def _ln(found: Arguments) -> Iterator[Touch]:
     where = Word(".") if not symbolic or relative else target
     replaces = found.has("-f", "--force")
     yield Touch("write", target, replaces=replaces)
+    named = found.has("-T", "--no-target-directory")
     for source in sources:
+        if named:
+            yield Touch("link", source, where)
+            continue
         name = os.path.basename(source.text.rstrip("/"))
         below = Word(os.path.join(target.text, name), source.why or target.why, source.pattern)
         yield Touch("write", below, replaces=replaces)
@@ -132,13 +143,32 @@ def _tee(found: Arguments) -> Iterator[Touch]:
 
 
 def _rsync(found: Arguments) -> Iterator[Touch]:
-    yield from copied(found, remote=True, deep=True, whole=("-R", "--relative"), content=True)
     here = [w for w in found.operands if not REMOTE.match(w.text)]
+    if found.has("-n", "--dry-run", "--list-only") or len(found.operands) < 2:
+        yield from (Touch("tree", w) for w in here)
+        return
+    whole = ("-R", "--relative")
+    skips = ("--ignore-existing",)
+    # -T is that of a folder for temporary files.
+    options = tuple(option for option in found.options if option.name != "-T")
+    found = found.replace(options=options)
+    touches = list(copied(found, remote=True, deep=True, whole=whole, slash=True, skips=skips))
+    yield from touches
+    sources, target = found.operands[:-1], found.operands[-1]
     if found.has("--remove-source-files"):
-        yield from (Touch("remove", w, follows="named", selective=True) for w in here if w is not found.operands[-1])
-    deletes = any(option.name.startswith("--del") for option in found.options)
-    if deletes and here[-1:] == list(found.operands[-1:]):
-        yield from (Touch("remove", w, follows="named") for w in here[-1:])
+        yield from (Touch("remove", w, follows="named", selective=True) for w in here if w in sources)
+    if any(option.name.startswith("--del") for option in found.options) and target in here:
+        # In the copies of folders; those of another machine may be any below the target.
+        copies = (
+            [touch.where for touch in touches if touch.kind == "tree"] if here == list(found.operands) else [target]
+        )
+        yield from (Touch("remove", copy, follows="named", selective=True) for copy in dict.fromkeys(copies))
+
+
+def _rimraf(found: Arguments) -> Iterator[Touch]:
+    """With --glob it expands patterns itself."""
+    globs = found.has("-g", "--glob")
+    yield from (Touch("remove", word.replace(pattern=word.pattern or globs)) for word in found.operands)
 
 
 def _editor(found: Arguments) -> Iterator[Touch]:
@@ -186,16 +216,22 @@ FILE_ROWS = expand_rows({
         "-d -T --force --interactive --verbose --no-target-directory --dereference --no-dereference", others="maybe",
         into="-t --target-directory", value="-S --suffix",
         act="-l --link -s --symbolic-link", links="-L --dereference", effects=_copy),
-    "mv": Row("move", flags="-n --no-clobber -f -i -u -v -T --force --interactive --update --verbose", others="maybe",
+    "mv": Row("move", flags="-n --no-clobber -f -i -u -v -T --force --interactive --update --verbose "
+        "--no-target-directory", others="maybe",
         renames=True, whole=True, into="-t --target-directory", value="-S --suffix", effects=_move),
-    "install": Row("copy", flags="-d -D -c -p -v -s -T -C --directory --strip --verbose", others="maybe", renames=True,
+    "install": Row("copy", flags="-d -D -c -p -v -s -T -C --directory --strip --verbose "
+        "--no-target-directory", others="maybe", renames=True,
         into="-t --target-directory", starts="--strip-program",
         value="-g -m -o -S --group --mode --owner", effects=_install),
-    "ln": Row("", flags="-s -f -n -r -v -T -i --symbolic --force --relative --verbose --no-dereference", others="maybe",
+    "ln": Row("", flags="-s -f -n -r -v -T -i --symbolic --force --relative --verbose --no-dereference "
+        "--no-target-directory", others="maybe",
         renames=True, into="-t --target-directory", value="-S --suffix", effects=_ln),
     "link": Row("copy", effects=copied),
     "rm": Row("remove", flags="-r -R -f -i -I -v -d --recursive --force --dir --verbose --one-file-system "
         "--preserve-root --no-preserve-root", others="maybe", value="--interactive?"),
+    "rimraf": Row("remove", tree="*", flags="-g -G -v -i --glob --no-glob --verbose --interactive --preserve-root "
+        "--no-preserve-root", others="maybe", value="--impl --tmp --max-retries --retry-delay --backoff",
+        effects=_rimraf),
     "rmdir": Row("remove", flags=_RMDIR, others="maybe", empty_only=True),
     "unlink": Row("remove", flags=_RMDIR, others="maybe"),
     "shred": Row("remove", follows="named", value="-n -s --iterations --size", read="--random-source"),
@@ -242,7 +278,7 @@ FILE_ROWS = expand_rows({
         "--numeric-ids --no-perms --no-owner --no-group --no-times --no-o --no-g --no-p --prune-empty-dirs "
         "--list-only --backup --cvs-exclude --dirs --no-motd --executability --specials --fuzzy --delay-updates "
         "--omit-dir-times --mkpath --no-implied-dirs --no-compress --version --help",
-        links="-L --copy-links -k --copy-dirlinks --copy-unsafe-links", effects=_rsync, network="*",
+        links="-L --copy-links -k --copy-dirlinks --copy-unsafe-links", effects=_rsync, network="remote",
     ),
     "scp": Row("copy", starts="-S -o -F -D -J", value="-P -c -l -i",
         flags="-3 -4 -6 -A -B -C -p -q -r -T -v -R -O -s", effects=lambda found: copied(found, remote=True,

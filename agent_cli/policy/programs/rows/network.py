@@ -241,8 +241,9 @@ NETWORK_ROWS = expand_rows({
     "nc ncat netcat socat": Row("", starts="-e -c --exec --sh-exec --lua-exec", network="*"),
     "http https xh ftp telnet ping dig host nslookup whois traceroute": Row("", partly=True, network="*"),
     "sshfs mosh ssh-add ssh-copy-id autossh hub oc gsutil bq doctl oci s3cmd rclone heroku fly flyctl vercel netlify "
-    "wrangler pass op vault sops age twine gpg2 glab": Row("", partly=True, effects=service_effects,
+    "wrangler pass vault sops age twine gpg2 glab": Row("", partly=True, effects=service_effects,
         outside=KEYS, local="--version"),
+    "op": Row("", partly=True, effects=service_effects, outside=KEYS, local="--version", hides=True),
     "aws gcloud az pulumi ansible ansible-playbook": Row("", partly=True, others="value", effects=service_effects,
         network="*", outside=KEYS, local="--version version"),
     "terraform tofu": Row("", subcommands=1, partly=True,

@@ -62,6 +62,8 @@ SYSTEM_ROWS = expand_rows({
     "chrt numactl prlimit linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
     "rlwrap faketime ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
     "compgen complete fc bind mapfile readarray firejail env.exe wsl run-parts start-stop-daemon dbus-launch logsave "
+    "cross-env cross-env-shell env-cmd dotenv dotenvx doppler infisical chamber aws-vault concurrently npm-run-all "
+    "run-s run-p start-server-and-test foreman honcho overmind mprocs tini dumb-init gosu su-exec s6-setuidgid "
     "dtach adb vagrant screen tmux systemd-run xterm": _HIDES,
     "busybox toybox": Row("", partly=True, hides=True, starts_after="*"),
     "gdb": Row("", partly=True, hides=True, interprets=True),
