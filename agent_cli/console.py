@@ -66,9 +66,9 @@ def print_ignored(texts: Iterable[str]) -> None:
 
 
 def print_notice(text: str) -> None:
-    """Print a line on standard error, escaped on a terminal; ignore a closed one."""
+    """Print a line on standard error, escaped and wrapped at words on a terminal; ignore a closed one."""
     try:
-        sys.stderr.write(f"{_escape_for_terminal(2, text)}\n")
+        sys.stderr.write(f"{wrap_for_terminal(2, _escape_for_terminal(2, text))}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return

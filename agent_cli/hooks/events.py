@@ -606,10 +606,15 @@ def should_display(event: HookFinished) -> bool:
     return event.outcome != "success" and not shown_elsewhere
 
 
+def is_after_call(event: HookFinished) -> bool:
+    """Return True for a hook that runs when a call is over, before its result is reported."""
+    return event.event in ("PostToolUse", "PostToolUseFailure")
+
+
 def hook_line(event: HookFinished) -> str:
     """Describe a finished hook in one line."""
     how = {"success": "ok", "blocked": "refused", "error": "failed", "cancelled": "ended"}[event.outcome]
-    if event.outcome == "blocked" and event.event in ("PostToolUse", "PostToolUseFailure"):
+    if event.outcome == "blocked" and is_after_call(event):
         how = "told the model"  # the call is over
     more = f": {shorten(event.note, 300)}" if event.note else ""
     took = short_duration(event.duration_ms / 1000)

@@ -225,6 +225,10 @@ def test_without_a_model_the_first_start_asks_only_for_one(work: Path) -> None:
     [
         (["doctor"], "optional memory no AGENTS.md or CLAUDE.md here"),
         (["--model", "nosuch"], "agent: No provider is known for the model 'nosuch': write it as provider/model"),
+        (
+            ["--stage", "--model", "nosuch"],
+            "The turns work in a copy; at the end of each you decide what comes into your project. /stage leaves.",
+        ),
         (["-p", "x"], "Set one up with agent login, or see it work: agent demo."),
     ],
 )

@@ -101,3 +101,11 @@ def test_what_an_interrupted_turn_changed_is_applied_by_a_command(project: Path)
         drawn.wait("Applied: a.txt, made.txt.")
         assert (project / "made.txt").exists()
         drawn.leave()
+
+
+def test_the_question_names_the_only_file_that_was_changed(project: Path) -> None:
+    write = {"calls": [call("Write", file_path="new.txt", content="one\n")]}
+    with drawn_in(project, write, {"text": "Done."}) as drawn:
+        drawn.wait("works in a copy, asks at the end")
+        drawn.line("make it")
+        drawn.wait("Apply 1 change to your project: new.txt?")

@@ -254,6 +254,32 @@ def test_the_words_before_a_message_of_the_program_that_interrupted_them_are_sho
     assert [text.strip()[:4] for text in shown] == ["Once", "The "]
 
 
+@pytest.mark.parametrize("added", ['<hook_context event="UserPromptSubmit">\nhooked\n</hook_context>', ""])
+def test_a_message_with_text_of_a_hook_behind_it_is_shown_once(tmp_path: Path, added: str) -> None:
+    path = tmp_path / "s.jsonl"
+    turns: list[Event] = []
+    for number in range(3):
+        turns += [MessageAdded(UserMessage(f"Question {number}"))]
+        turns += [MessageAdded(UserMessage(added))] if added else []
+        answer = AssistantMessage((Text(f"Answer {number}"),))
+        turns += [TurnStarted("a/b", "default"), MessageAdded(answer)]
+    written(path, *turns).close()
+    found = last_exchanges(path, 9)
+    assert [each.question for each in found] == ["Question 0", "Question 1", "Question 2"]
+    shown = [part for each in found for part in each.parts() if isinstance(part, str)]
+    assert shown == ["Question 0", "Question 1", "Question 2"]
+
+
+def test_a_message_whose_turn_never_began_is_shown_before_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    answer = AssistantMessage((Text("Answer"),))
+    messages = (MessageAdded(UserMessage(text)) for text in ("Left", "Asked", "<hook_context>\nx\n</hook_context>"))
+    written(path, MessageAdded(UserMessage("First")), TurnStarted("a/b", "default"), MessageAdded(answer),
+            *messages, TurnStarted("a/b", "default"), MessageAdded(answer)).close()  # fmt: skip
+    shown = [part for each in last_exchanges(path, 9) for part in each.parts() if isinstance(part, str)]
+    assert shown == ["First", "Left", "Asked"]
+
+
 def test_a_copy_of_a_session_has_all_that_the_model_is_shown_and_has_agreed_to(tmp_path: Path) -> None:
     first, then = (TodoItem("one", "pending"),), (TodoItem("one", "completed"),)
     done = AssistantMessage((Text("Done."),))

@@ -161,6 +161,15 @@ def test_a_hook_is_reported_where_its_answer_is_not_reported_otherwise() -> None
     ]
 
 
+def test_what_a_hook_says_about_a_call_is_below_it() -> None:
+    said = HookFinished("PostToolUse", "./fmt", 2, 100, "h", "PostToolUse:Edit", outcome="blocked", note="reformatted")
+    *begun, done = called(Diff("a.py", "@@ -1 +1 @@\n-x\n+y", 1, 1))
+    rows = Screen().see(*begun, said, done)
+    assert rows[-1] == "  hook PostToolUse:Edit `./fmt`: told the model, 0.1s: reformatted"
+    assert sum("hook" in row for row in rows) == 1 and len(rows) > 1
+    assert Screen().see(*begun, said, said.replace(event="Stop", name="Stop"))[-1].startswith("  hook Stop")
+
+
 def test_problems_that_a_change_brought_are_shown_with_it_and_late_ones_when_the_model_reads_them() -> None:
     screen = Screen()
     begun, done = (

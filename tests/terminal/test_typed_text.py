@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input import DummyInput
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import TransformationInput
+from prompt_toolkit.output import DummyOutput
 
 from agent_cli.shells.terminal.app.typed_text import (
+    TypedBuffer,
     WrapAtSpaces,
     count_typed_rows,
     length_after,
@@ -60,3 +66,49 @@ def test_a_long_line_is_wrapped_once_however_often_it_is_drawn() -> None:
     long = "word " * 2_000
     assert draw(long) > 2_000
     assert draw(long) < 50
+
+
+def type_keys(buffer: TypedBuffer, keys: str) -> None:
+    """Type keys as prompt-toolkit does, which saves the text before each; < deletes."""
+    for key in keys:
+        buffer.save_to_undo_stack()
+        if key == "<":
+            buffer.delete_before_cursor()
+        else:
+            buffer.insert_text(key)
+
+
+def undone(buffer: TypedBuffer) -> list[str]:
+    """The texts that undo comes to."""
+    found = []
+    while True:
+        buffer.save_to_undo_stack()
+        before = buffer.text
+        buffer.undo()
+        if buffer.text == before:
+            return found
+        found.append(buffer.text)
+
+
+def test_undo_takes_back_a_word() -> None:
+    buffer = TypedBuffer()
+    type_keys(buffer, "fix the  bug")
+    assert undone(buffer) == ["fix the  ", "fix ", ""]
+    type_keys(buffer, "abc def<<<x")
+    assert undone(buffer) == ["abc ", "abc def", "abc ", ""]
+    buffer.reset()
+    buffer.save_to_undo_stack()
+    buffer.insert_text("[Pasted #1 9 lines]")
+    type_keys(buffer, " ok")
+    buffer.save_to_undo_stack()
+    buffer.cursor_position = 0
+    type_keys(buffer, "so")
+    assert undone(buffer) == ["[Pasted #1 9 lines] ok", "[Pasted #1 9 lines] ", "[Pasted #1 9 lines]", ""]
+
+
+def test_undo_in_vi_takes_back_all_that_was_typed() -> None:
+    app: Application[None] = Application(editing_mode=EditingMode.VI, output=DummyOutput(), input=DummyInput())
+    with set_app(app):
+        buffer = TypedBuffer()
+        type_keys(buffer, "fix the bug")
+        assert undone(buffer) == [""]

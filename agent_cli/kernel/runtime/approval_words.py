@@ -95,6 +95,8 @@ class ApprovalQuestion:
             text = self._kind.replace("Run", "Run this command", 1)
         elif self.staged:
             text = f"Apply {counted(len(request.effects) - 1, 'change')} to your project"
+            # The changes of several files are shown with their names.
+            text += f": {short_path(preview.path, request.cwd)}" if isinstance(preview, Diff) else ""
         elif isinstance(preview, Diff):
             verb = "Create" if preview.created else "Delete" if preview.deleted else "Make this change to"
             text = f"{verb} {short_path(preview.path, request.cwd)}"

@@ -186,20 +186,27 @@ def last_exchanges(log: Path, most: int, tail: int = TAIL_BYTES, *, whole: bool 
     # A message that mentions files is followed by the files that were read.
     lines = [line for line in lines if line.type != "FilesSeen"]
     starts = [n for n in range(len(lines)) if _begins(lines, n)]
-    spans = list(pairwise([*starts, len(lines)]))[-most:]
+    questions = [_question(lines, start) for start in starts]
+    ends = [*questions[1:], len(lines)]
     return [
-        bounded_exchange(_question(lines, start), _events(lines[start + 1 : end]), whole=whole) for start, end in spans
+        bounded_exchange(user_text(_text(lines[question])), _events(lines[start + 1 : end]), whole=whole)
+        for start, question, end in list(zip(starts, questions, ends, strict=False))[-most:]
     ]
 
 
-def _question(lines: list[LogLine], start: int) -> str:
-    """Return the user's message of a turn. The program and hooks add text before and after it."""
-    texts = [lines[start].data["message"]["text"]]
-    for line in reversed(lines[:start]):
-        if _message_type(line) != "UserMessage":
-            break
-        texts.insert(0, line.data["message"]["text"])
-    return user_text(next((text for text in texts if is_user_message(UserMessage(text))), texts[0]))
+def _question(lines: list[LogLine], start: int) -> int:
+    """Return the line of the user's message of a turn. The program and hooks add text before and after it."""
+    number = start
+    while number >= 0 and _message_type(lines[number]) == "UserMessage":
+        if is_user_message(UserMessage(_text(lines[number]))):
+            return number
+        number -= 1
+    return start
+
+
+def _text(line: LogLine) -> str:
+    """Return the text of a message of the user in a line."""
+    return str(line.data["message"]["text"])
 
 
 def _begins(lines: list[LogLine], number: int) -> bool:

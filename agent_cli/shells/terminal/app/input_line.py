@@ -23,7 +23,7 @@ from prompt_toolkit.history import History
 
 from agent_cli.kernel.runtime.completion import CommandEntry, Completion, complete, filter_options
 from agent_cli.shells.terminal.app.attachments import ImageAttachments
-from agent_cli.shells.terminal.app.typed_text import length_after, length_before
+from agent_cli.shells.terminal.app.typed_text import TypedBuffer, length_after, length_before
 from agent_cli.shells.terminal.dialogs.model import Option
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 
@@ -191,7 +191,7 @@ class InputLine:
         self._commands, self._files = commands, files
         self.pastes = history.pastes
         self.pictures = pictures or ImageAttachments()
-        self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._text_changed)
+        self.buffer = TypedBuffer(history=history, multiline=True, on_text_changed=self._text_changed)
         self.label = PROMPT
         self._saved_draft: Document | None = None
         self._options: tuple[Option, ...] = ()

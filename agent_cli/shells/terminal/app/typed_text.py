@@ -1,4 +1,7 @@
-"""Typed text: its rows, wrapped at spaces, and its characters, of several code points each."""
+"""Typed text: its rows, wrapped at spaces, its characters, of several code points each, and how it is undone.
+
+A private part of prompt-toolkit's buffer is used: its `_undo_stack`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import vi_mode
 from prompt_toolkit.formatted_text import OneStyleAndTextTuple, StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
@@ -138,3 +144,37 @@ def _ends(text: str) -> list[int]:
         else:
             ends.append(at + 1)
     return ends
+
+
+class TypedBuffer(Buffer):
+    """A buffer whose undo takes back what was typed or deleted at once: a word, or all of it in the vi mode.
+
+    Prompt-toolkit saves the text before each key: it loses what its own commands say about that.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        # The latest saved text, if only one character has changed since the one before, and whether it was added.
+        self._run: tuple[str, bool] | None = None
+
+    def save_to_undo_stack(self, clear_redo_stack: bool = True) -> None:
+        stack, text = self._undo_stack, self.text
+        before, at = stack[-1] if stack else ("", 0)
+        added = len(text) > len(before)
+        if (text, self.cursor_position) == (before, at):
+            pass
+        elif stack and _changes_one(before, at, text, self.cursor_position):
+            begins = added and not text[at].isspace() and before[:at][-1:].isspace()
+            if self._run == (before, added) and (not begins or vi_mode()):
+                stack.pop()
+            self._run = text, added
+        else:
+            self._run = None
+        super().save_to_undo_stack(clear_redo_stack)
+
+
+def _changes_one(before: str, at: int, after: str, cursor: int) -> bool:
+    """Return True if one character was typed or deleted before the cursor. at, cursor: where it was, and is."""
+    if len(after) > len(before):
+        return cursor == at + 1 and after == before[:at] + after[at:cursor] + before[at:]
+    return cursor == at - 1 and after == before[:cursor] + before[at:]

@@ -429,7 +429,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "trust", trust.label
     if managed := ctx.layers.managed.lines():
         yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
-    yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
+    yield "settings", ", ".join(ctx.layers.read) or "no file has any"
     kept = agent.stored.path
     yield "session", f"{agent.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)

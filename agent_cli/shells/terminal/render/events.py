@@ -116,6 +116,8 @@ class EventRenderer:
         self._plan = plan
         self._steps: tuple[TodoItem, ...] = ()
         self._told_of_paused = False
+        # What hooks said about a call whose line is still open, each with its style.
+        self._notes_of_call: list[tuple[str, str]] = []
         self._explained_compaction = False
         self._verbose = verbose
         self.view = LiveSession()
@@ -156,14 +158,19 @@ class EventRenderer:
             case "compacting" | "compacted" | "uncompacted" | "pinned":
                 self._compaction(change)
             case "hook" if hook_events.should_display(event) or self._verbose:
-                self._out.settle()
-                self._say(f"  {change.note}", "dim" if event.outcome == "success" else "warn")
+                style = "dim" if event.outcome == "success" else "warn"
+                if self.view.running and hook_events.is_after_call(event):
+                    self._notes_of_call.append((change.note, style))
+                else:
+                    self._out.settle()
+                    self._say(f"  {change.note}", style)
             case "warning":
                 self._say(f"warning: {change.note}", "warn")
             case "notice":
                 text = change.note
                 self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
             case "ended":
+                self._write_notes()
                 self._end(event)
 
     def _draw_call(self, change: ViewChange, call: CallView) -> None:
@@ -178,6 +185,14 @@ class EventRenderer:
                 self._decided(call)
             case "finished":
                 self._finished(call, change.event)
+                self._write_notes()
+
+    def _write_notes(self) -> None:
+        """Write what hooks said about a call, below it."""
+        notes, self._notes_of_call = self._notes_of_call, []
+        for note, style in notes:
+            self._out.settle()
+            self._say(f"  {note}", style)
 
     def _decided(self, call: CallView) -> None:
         """Write a refusal, and the answers of the user in an earlier turn."""
