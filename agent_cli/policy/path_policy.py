@@ -154,7 +154,7 @@ def protected(path: Path, paths: ProtectedPaths = (), roots: Sequence[Path] = ()
 def _above_checkout(path: Path, roots: Sequence[Path]) -> int:
     """Return how many parts of a path lead to a workspace that another agent checked out in its folder; 0 for none.
 
-    Claude Code keeps its worktrees in `.claude/worktrees`. The names above such a workspace say nothing about its files.
+    Claude Code keeps its worktrees in `.claude/worktrees`. The names above such a workspace say nothing of its files.
     """
     for root in roots:
         if path.is_relative_to(root):
