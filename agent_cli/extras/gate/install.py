@@ -32,7 +32,7 @@ class Installed(Value):
 def write_hooks(host: Host, run_env: RunEnvironment, wait: int, *, project: bool) -> Installed:
     """Write the hooks of a program, for the user or the repository. wait: seconds for an answer. Raises UsageError."""
     if not 1 <= wait <= host.longest_wait:
-        raise UsageError(f"--wait: {host.label} continues without an answer after {host.longest_wait} seconds.")
+        raise UsageError(f"--wait: for {host.label}, between 1 and {host.longest_wait} seconds.")
     program = "agent" if project else _program()
     path, text = _read(host, run_env, project=project)
     new = "" if host.whole else _without(host, text, path)
