@@ -143,8 +143,12 @@ class ServerTools(Value):
                 lines.append(f"MCP server {server.name}: {names or state}")
         return lines
 
-    def starting(self) -> list[str]:
-        return [server.name for server in self.servers() if server.status == "starting"]
+    def missing(self) -> dict[str, str]:
+        return {
+            server.name: "" if server.status == "starting" else server.reason or "it does not run"
+            for server in self.servers()
+            if server.status in ("starting", "failed", "login")
+        }
 
 
 # All servers are stopped within this time.

@@ -44,6 +44,8 @@ class ServerSupervisor:
         self._changed = False
         self._gone = False
         self._denied = False
+        # The status of the last HTTP answer, if it was an error.
+        self._error_status = 0
         # Limits the time of a start that is under way.
         self._start_limit: asyncio.Timeout | None = None
         self._errors = StderrTail(server.log)
@@ -99,6 +101,7 @@ class ServerSupervisor:
         """Start and run it once; return True if it ran and ended by itself."""
         server = self._server
         self._gone = self._changed = self._denied = False
+        self._error_status = 0
         up = False
         try:
             # Let a stop that was requested while the SDK was imported take effect before anything is started.
@@ -154,7 +157,7 @@ class ServerSupervisor:
     def _why_not_up(self, error: Exception) -> str:
         if isinstance(error, ConnectionEndedError) and self.process.code is not None:
             return f"it {self._how_it_ended()}"
-        last = self._errors.last
+        last = self._errors.last or (f"HTTP {self._error_status}" if self._error_status else "")
         return f"{reason(error)}{f' ({last})' if last else ''}"
 
     def _login(self, declared: McpServer) -> Any:
@@ -169,6 +172,7 @@ class ServerSupervisor:
             self._setup.logins.mark(declared, wanted=wanted)
 
     def _on_answer(self, status: int) -> None:
+        self._error_status = status if status >= 400 else 0
         if status < 300 and self._denied and self._link is not None:
             self._server.reason = ""
         if status == 401 or status < 300:

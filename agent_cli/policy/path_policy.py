@@ -126,7 +126,7 @@ def protected(path: Path, paths: ProtectedPaths = (), roots: Sequence[Path] = ()
     paths: see `find_protected_paths`.
     roots: directories of the workspace, which may be worktrees in our own state directory.
     """
-    parts = _fold(path)
+    parts = _fold(path)[_above_checkout(path, roots) :]
     if not parts:
         return "", ""
     name, folders = parts[-1], parts[:-1]
@@ -149,6 +149,24 @@ def protected(path: Path, paths: ProtectedPaths = (), roots: Sequence[Path] = ()
         ):
             return kind, what
     return "", ""
+
+
+def _above_checkout(path: Path, roots: Sequence[Path]) -> int:
+    """Return how many parts of a path lead to a workspace that another agent checked out in its folder; 0 for none.
+
+    Claude Code keeps its worktrees in `.claude/worktrees`. The names above such a workspace say nothing of its files.
+    """
+    for root in roots:
+        if path.is_relative_to(root):
+            for n, part in enumerate(above := _fold(root)):
+                if part == "worktrees" and n < len(above) - 1 and above[n - 1] in _project_names():
+                    return n + 1
+    return 0
+
+
+@cache
+def _project_names() -> frozenset[str]:
+    return frozenset(protected_names.plain_names(protected_names.PROJECT_NAMES))
 
 
 def contains_protected(folder: Path, home: Path | None) -> bool:

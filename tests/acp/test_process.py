@@ -62,6 +62,22 @@ def test_every_error_is_one_sentence_and_standard_output_has_the_protocol_only(t
         assert "No model is configured" in errors[number]["message"]  # type: ignore[index]
 
 
+def test_a_malformed_message_does_not_end_the_connection(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    lines = ("[]", "7", "null", '"x"', "\xff", '{"id": [], "result": {}}', '{"id": 0, "error": "no"}', '{"method": []}')
+    sent = "".join(f"{line}\n" for line in lines) + '{"id": 1, "method": 7}\n{"id": 2, "method": "no/such"}\n'
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with start(["acp"], work, clean_env(tmp_path / "home"), **pipes) as process:
+        out, err = process.communicate(sent.encode("latin-1"), timeout=WAIT)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert {answer["id"]: answer["error"]["message"] for answer in answers} == {
+        1: "The method has to be a string.",
+        2: "agent does not answer no/such.",
+    }
+    assert (process.returncode, err) == (0, b"")
+
+
 def test_without_an_editor_it_says_that_one_starts_it(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

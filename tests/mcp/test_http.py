@@ -95,6 +95,32 @@ def test_headers_are_sent_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
     assert seen[0] == "for me"
 
 
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_server_that_refuses_to_start_is_named_with_its_status(tmp_path: Path, status: int) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *words: object) -> None:
+            """Print nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with company(tmp_path, web=McpServer(url=f"http://127.0.0.1:{server.server_port}/")) as servers:
+            web = servers.all["web"]
+            assert web.status == "failed" and f"HTTP {status}" in web.reason, web.reason
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_without_end_is_dropped(tmp_path: Path, packed: bool) -> None:
     sent = 0

@@ -202,6 +202,8 @@ def test_a_marketplace_in_git_and_its_plugins(work: Path) -> None:
     added = ok(work, "marketplace", "add", url)
     assert "ours was added, with 3 plugins" in added and "cannot be one" in added
     assert "Tidies." in ok(work, "marketplace", "list", "ours")
+    absent = agent(["plugin", "add", "nosuch/"], work)
+    assert absent.stderr.startswith("agent: nosuch/ is neither a folder nor a zip file"), absent.stderr
     hint = agent(["plugin", "add", "tidy"], work)
     assert hint.returncode == 2 and "agent plugin add tidy@ours" in hint.stderr
     ok(work, "add", "tidy@ours", "--yes")

@@ -159,6 +159,23 @@ def test_our_own_state_is_protected_but_for_a_worktree_in_it(place: Place) -> No
     assert place.holds(Effect("write", f"{place.state}/worktrees/x/other/a"))
 
 
+@pytest.mark.parametrize("agent", [".claude", ".codex", ".cursor"])
+def test_a_workspace_in_the_worktrees_of_another_agent_is_as_free_as_any(place: Place, agent: str) -> None:
+    trees, main = place.root / agent / "worktrees", place.root
+    for root in (trees / "mine", trees / "id/project", trees / "mine/sub"):
+        root.mkdir(parents=True, exist_ok=True)
+        place.root = root
+        assert place.decide(Effect("write", f"{root}/src/a.py"), "acceptEdits").level is Level.ALLOW
+        for name in (".claude/settings.json", ".agentrc", ".git", ".git/hooks/x", "sub/.vscode/tasks.json"):
+            assert place.holds(Effect("write", f"{root}/{name}")), name
+        for other in (trees / "other/a.py", trees.parent / "settings.json", main / ".claude/settings.json"):
+            assert place.holds(Effect("write", f"{other}")), other
+    for root in (trees, trees.parent, main / ".git/worktrees/mine"):
+        root.mkdir(parents=True, exist_ok=True)
+        place.root = root
+        assert place.holds(Effect("write", f"{root}/config")), root
+
+
 @pytest.mark.parametrize(
     "command", ["rm -rf ~/.config", "mv ~/.config x", "tar xf a.tar -C ~", "unzip -d ~/.config a.zip"]
 )

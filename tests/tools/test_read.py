@@ -88,6 +88,19 @@ def test_a_missing_file_is_answered_with_near_names(bench: Bench) -> None:
     assert "nearest that does is 'src'" in bench.fails("Read", file_path="src/deep/er/x.py")
 
 
+def test_a_name_that_was_copied_as_it_is_shown_is_answered_with_the_reason(bench: Bench) -> None:
+    """It used to be told that it does not exist, and that it is near itself."""
+    for name, shown in (("new\nline", r"new\nline"), ("esc\x1b[m", r"esc\x1b[m"), ("bad\udcff", r"bad\udcff")):
+        bench.file(f"dir-{name}/{name}.txt")
+        for tool, more in (("Read", {}), ("Edit", {"old_string": "x", "new_string": "y"}), ("LS", {}), ("Grep", {})):
+            argument = {"path": f"dir-{shown}"} if tool in ("LS", "Grep") else {"file_path": f"dir-{shown}/{shown}.txt"}
+            pattern = {"pattern": "x"} if tool == "Grep" else {}
+            failed = bench.fails(tool, **argument, **more, **pattern)
+            assert "an escape in its name is one character" in failed, (tool, failed)
+    assert "does not exist." in bench.fails("Read", file_path=r"c:\new\table\x00")
+    assert "does not exist" in bench.fails("Read", file_path=r"x\U000fffff\ud800")
+
+
 def test_what_is_no_file_gets_an_answer_and_never_hangs(bench: Bench, tmp_path: Path) -> None:
     (bench.root / "dir").mkdir()
     os.mkfifo(bench.root / "pipe")

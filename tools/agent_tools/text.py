@@ -110,6 +110,16 @@ def one_line(text: str) -> str:
     return re.sub(UNSAFE, _escape_match, text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
+def unescape_line(text: str) -> str:
+    """Return what `one_line` may have escaped to this text: the reverse, as far as it can be told."""
+    known = {"n": "\n", "t": "\t", "r": "\r"}
+    return re.sub(
+        r"\\(?:([ntr])|x([0-9a-f]{2})|u([0-9a-f]{4})|U(000[0-9a-f]{5}))",
+        lambda m: known[m[1]] if m[1] else chr(int(m[2] or m[3] or m[4], 16)),
+        text,
+    )
+
+
 def _escape_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return {9: "\\t", 13: "\\r"}.get(code) or code_escape(code)

@@ -20,6 +20,7 @@ _DEFAULT_RESULTS = 5
 _MAX_NAMES_CHARS = 6_000
 _MAX_LINE_CHARS = 1_500
 _MAX_SKILL_CHARS = 400
+_MAX_REASON_CHARS = 200
 
 
 class FoundTool(Value):
@@ -39,8 +40,8 @@ class ToolSource(Protocol):
     def listed(self) -> Iterable[str]:
         """Return a line for each group of tools: its name, and theirs."""
 
-    def starting(self) -> Iterable[str]:
-        """Return the names of the groups whose tools are not known yet."""
+    def missing(self) -> Mapping[str, str]:
+        """Return the groups whose tools cannot be called: the name, and why; "" for one that is still starting."""
 
 
 class OwnTools(Value):
@@ -55,8 +56,8 @@ class OwnTools(Value):
     def listed(self) -> list[str]:
         return [f"agent: {', '.join(tool.name for tool in self.tools)}"] if self.tools else []
 
-    def starting(self) -> tuple[str, ...]:
-        return ()
+    def missing(self) -> dict[str, str]:
+        return {}
 
 
 class ToolSearchArgs(Value):
@@ -96,7 +97,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
 
     def run(self, args: ToolSearchArgs, ctx: ToolContext) -> Outcome:
         found = _matching(find_all(self._sources), args.query, max(1, min(args.max_results, 20)))
-        late = f"\n{late}" if (late := _still_starting(self._sources)) else ""
+        late = f"\n{late}" if (late := _about_missing(_missing(self._sources))) else ""
         skills = {name: FoundTool(self, name, skill.description) for name, skill in ctx.extensions.skills.items()}
         if skills := _matching(skills, args.query, _DEFAULT_RESULTS):
             lines = "\n".join(
@@ -120,10 +121,19 @@ def find_all(sources: Iterable[ToolSource]) -> dict[str, FoundTool]:
     return {name: each for source in sources for name, each in source.found().items()}
 
 
-def _still_starting(sources: Iterable[ToolSource]) -> str:
-    """Return a sentence about servers whose tools are not known yet; "" for none."""
-    names = [name for source in sources for name in source.starting()]
-    return f"Still starting: {', '.join(names)}." if names else ""
+def _missing(sources: Iterable[ToolSource]) -> dict[str, str]:
+    return {name: why for source in sources for name, why in source.missing().items()}
+
+
+def _about_missing(groups: Mapping[str, str], later: str = "") -> str:
+    """Return sentences about servers whose tools cannot be called, and why; "" for none.
+
+    later: what to do about those that are still starting.
+    """
+    starting = ", ".join(name for name, why in groups.items() if not why)
+    failed = ", ".join(f"{name} ({shorten(one_line(why), _MAX_REASON_CHARS)})" for name, why in groups.items() if why)
+    late = f"Still starting: {starting}.{later}" if starting else ""
+    return " ".join(filter(None, (late, f"Not available: {failed}." if failed else "")))
 
 
 def _matching(tools: Mapping[str, FoundTool], query: str, limit: int) -> dict[str, FoundTool]:
@@ -173,9 +183,11 @@ class UseTool(Tool[UseToolArgs]):
             import difflib
 
             near = difflib.get_close_matches(args.tool, tools, 3, 0.5)
-            hint = f"Did you mean {', '.join(near)}?" if near else "Find it with ToolSearch."
-            late = f" {late} Call it again later." if (late := _still_starting(self._sources)) else ""
-            raise ToolError(f"Unknown tool {args.tool!r}. {hint}{late}")
+            groups = _missing(self._sources)
+            ended = any(why and f"__{name}__" in args.tool for name, why in groups.items())
+            hint = f" Did you mean {', '.join(near)}?" if near else "" if ended else " Find it with ToolSearch."
+            late = f" {late}" if (late := _about_missing(groups, " Call it again later.")) else ""
+            raise ToolError(f"Unknown tool {args.tool!r}.{hint}{late}")
         tool = tools[args.tool].tool
         return tool.resolve_target(tool.read(args.arguments), ctx)
 

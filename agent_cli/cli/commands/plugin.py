@@ -104,7 +104,9 @@ def _as_sentence(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+    # Others begin with a name or path, which is repeated as it is.
+    start = "The " if text.startswith("the ") else text[:4]
+    return f"{start}{text[4:]}{'' if text.endswith('.') else '.'}"
 
 
 def _confirm_trust(question: str, *, yes: bool) -> bool:

@@ -7,7 +7,8 @@ use.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pydantic
@@ -31,10 +32,26 @@ finally:
     pydantic.ConfigDict = _config  # type: ignore[misc]
 
 ValidationError = pydantic.ValidationError
+_INVALID_REQUEST = -32600
+
+
+class _Messages:
+    """The transport of an editor. A line that is not a JSON object is skipped, and does not end the connection."""
+
+    def __init__(self, transport: Any, reader: asyncio.StreamReader) -> None:
+        self._transport, self._reader = transport, reader
+        self.send, self.close = transport.send, transport.close
+
+    async def receive(self) -> dict[str, Any] | None:
+        # The package returns None for a line `null` as well as at the end.
+        while not isinstance(message := await self._transport.receive(), dict):
+            if message is None and self._reader.at_eof():
+                return None
+        return message
 
 
 class AgentConnection(Connection):
-    """A connection that reports the requests of the editor by their IDs.
+    """A connection that reports the requests of the editor by their IDs, and outlives its malformed messages.
 
     began, ended: called before a request is handled, with its method and parameters, and when it was answered.
     """
@@ -42,8 +59,25 @@ class AgentConnection(Connection):
     began: Callable[[Any, str, Any], None]
     ended: Callable[[Any], None]
 
+    def __init__(
+        self,
+        handler: Callable[[str, Any, bool], Awaitable[Any]],
+        writer: asyncio.StreamWriter,
+        reader: asyncio.StreamReader,
+    ) -> None:
+        super().__init__(handler, writer, reader, listening=False)
+        self._transport = _Messages(self._transport, reader)
+
+    def _handle_response(self, message: dict[str, Any]) -> None:
+        error = message.get("error")
+        if isinstance(message["id"], int | str):
+            super()._handle_response(message if isinstance(error, dict) else {**message, "error": {"message": error}})
+
     async def _execute_request(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.began(message["id"], str(message["method"]), message.get("params"))
+        if not isinstance(message["method"], str):
+            error = {"code": _INVALID_REQUEST, "message": "The method has to be a string."}
+            return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+        self.began(message["id"], message["method"], message.get("params"))
         try:
             return await super()._execute_request(message)
         finally:

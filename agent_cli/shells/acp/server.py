@@ -393,7 +393,7 @@ async def _serve(config: Config, output: int) -> None:
             return await server.cancel_request(params)
         return await _answer(router, method, params, is_notification)
 
-    connection = AgentConnection(handle, writer, reader, listening=False)
+    connection = AgentConnection(handle, writer, reader)
     connection.began, connection.ended = server.begin_request, server.end_request
     server.client = EditorClient(connection, asyncio.get_running_loop())
     listening = asyncio.ensure_future(connection.main_loop())

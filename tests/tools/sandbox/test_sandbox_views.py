@@ -24,6 +24,8 @@ ls /dev; echo x > /dev/null; echo x > /dev/shm/new; ls /dev/shm; test -t 0; scri
 cat /proc/self/status | grep -i capeff; ls /run; cat /etc/shadow; cat .env; umount ~; mount -t tmpfs none /mnt
 """
 
+WHO = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[SandboxedBench]:
@@ -98,6 +100,41 @@ def test_a_secret_that_is_removed_and_made_again_is_not_seen(house: SandboxedBen
         secret.write_text(f"another{number}")
         assert "another" not in house("cat ~/.cargo/credentials.toml")
     assert session(house).views
+
+
+def test_a_linked_worktree_commits_although_the_folder_of_its_git_directory_is_protected(tmp_path: Path) -> None:
+    """The git directory is writable below `worktrees`, which is read-only: the inner mount must lie on top."""
+    tree = SandboxedBench(tmp_path, SandboxLimits())
+    main = tree.home / "main"
+    main.mkdir()
+    for words in ("init -q", "commit -q --allow-empty -m first", f"worktree add -q {tree.root}"):
+        subprocess.run(["git", *WHO, *words.split()], cwd=main, check=True)
+    tree.shared()
+    own = main / ".git/worktrees/work"
+    try:
+        made = tree(f"echo x > new && git add new && git {' '.join(WHO)} commit -qm second && git log --format=%s")
+        assert made.startswith("second\nfirst\n"), made
+        for name in ("commondir", "config.worktree", "../other", "../../config", "../../hooks/pre-commit"):
+            assert "evil" not in tree(f"echo evil >> {own}/{name}; cat {own}/{name}")
+        assert session(tree).views
+    finally:
+        tree.bench.ctx.close()
+
+
+def test_a_writable_folder_in_a_protected_one_is_writable(tmp_path: Path) -> None:
+    inner = tmp_path / "home/work/.claude/worktrees/one"
+    house = SandboxedBench(tmp_path, SandboxLimits(), extra=[inner], secret=[inner / ".env"])
+    inner.mkdir(parents=True)
+    (inner / ".env").write_text("SECRET")
+    house.shared()
+    try:
+        assert "made" in house(f"cd {inner} && echo made > new && cat new")
+        assert "SECRET" not in house(f"cat {inner}/.env; echo x > {inner}/.env")
+        assert "Read-only" in house("echo x > ../new; echo x > ../../new")
+        assert (inner / ".env").read_text() == "SECRET"
+        assert session(house).views
+    finally:
+        house.bench.ctx.close()
 
 
 def test_many_views_leave_no_descriptor_behind(house: SandboxedBench) -> None:

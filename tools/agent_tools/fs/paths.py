@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.files import lstat_resolved, not_a_directory_error, open_directory, resolved_path_error
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import one_line, shorten
+from agent_tools.text import one_line, shorten, unescape_line
 
 with lazy_imports():
     from agent_tools.search import ripgrep
@@ -180,6 +180,9 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
     parent = path.parent
     there = parent.is_dir()
     text = f"{spell(path)} does not exist"
+    if (meant := unescape_line(str(path))) != str(path) and os.path.lexists(meant):
+        use = workspace.advice("Bash", "Send that character itself, or use {} with a wildcard in its place.")
+        return ToolError(f"{text}, but a file is shown so: an escape in its name is one character.{use}")
     if not there:
         known = next((p for p in parent.parents if p.is_dir()), Path("/"))
         text += f", nor does its directory; the nearest that does is {spell(known)!r}"

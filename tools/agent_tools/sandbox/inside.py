@@ -215,13 +215,23 @@ def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | 
     with _NewNamespace(view, mounted) as same:
         if not same:
             return None
-        for what, target, source in plan:
-            closed = what == "closed"
-            flags = _NO_DEVICES | (_READ_ONLY if what != "bind" else 0)
-            created = _copy("/dev/null" if closed else source, flags)
-            try:
-                _move(created, target)
-            finally:
+        writable: dict[str, int] = {}
+        try:
+            # Copied before anything is mounted: below a guard, the copy of a writable directory would be read-only.
+            for what, target, source in plan:
+                if what == "bind":
+                    writable[target] = _copy(source, _NO_DEVICES)
+            for what, target, source in plan:
+                if what == "bind":
+                    created = writable.pop(target)
+                else:
+                    created = _copy("/dev/null" if what == "closed" else source, _NO_DEVICES | _READ_ONLY)
+                try:
+                    _move(created, target)
+                finally:
+                    os.close(created)
+        finally:
+            for created in writable.values():
                 os.close(created)
         return os.open(_MOUNTS, os.O_RDONLY)
 

@@ -99,8 +99,8 @@ class MountPlan(Value):
     states: tuple[Identity, ...] = ()
 
     def all(self) -> tuple[Mount, ...]:
-        """Return all mounts."""
-        return _by_depth((*self.view, *self.guards))
+        """Return all mounts, each once."""
+        return _by_depth(dict.fromkeys((*self.view, *self.guards)))
 
 
 def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path]) -> MountPlan:
@@ -178,6 +178,8 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
         # No directory on the way to a name that is watched for may be replaced by a link.
         if "/" in name:
             pin(folder / name)
+    # A guard covers what the view has below it, such as the git directory of a worktree in the protected `worktrees`.
+    guards.update((target, mount) for target, mount in plan.items() if mount[0] == "bind" and target in kept_whole)
     states = tuple(state for mount in profile.temp for state in mount.states)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()), states)
 
