@@ -130,7 +130,7 @@ DOORS = {
         "uploads")},
     "cryptography": {"agent_cli/extras/server/web_push.py"},
     "uvicorn": {"agent_cli/extras/server/app.py"},
-    "asyncio": {"agent_cli/shells/acp/client.py", "agent_cli/shells/acp/server.py",
+    "asyncio": {*(f"agent_cli/shells/acp/{name}.py" for name in ("client", "protocol", "server")),
                 *(f"agent_cli/extras/server/{name}.py" for name in (
                     "actions", "app", "coding", "commands", "delivery", "guard", "hub", "managing", "notify",
                     "pool", "push", "queries", "schedules", "shipping", "streams", "uploads")),
@@ -140,16 +140,16 @@ DOORS = {
 }  # fmt: skip
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
-    "agent_cli": 1750, "agent_tools": 4300, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
+    "agent_cli": 1750, "agent_tools": 4320, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2700, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
-    "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
+    "agent_tools.sandbox": 5530, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 7700, "config": 2650, "console": 150, "doctor": 780, "shells.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
     "extras.schedules": 740, "extras.server": 6750, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
-    "kernel.engine": 10600, "kernel.runtime": 8050, "kernel.session": 7150, "knowledge": 1950,
+    "kernel.engine": 10600, "kernel.runtime": 8050, "kernel.session": 7170, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
-    "models": 8350, "policy": 12350, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,
-    "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3100,
+    "models": 8350, "policy": 12520, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 16120,
+    "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3120,
 }  # fmt: skip
 
 

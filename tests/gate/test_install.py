@@ -68,7 +68,7 @@ def test_claude_code_refuses_if_the_hook_fails_and_waits_longer_than_it(reposito
     assert "--wait 120 || { echo " in hook["command"]
     done = agent(["gate", "install", "qwen", "--wait", "120"], repository)
     assert done.returncode == 2
-    assert "--wait: for Qwen Code, between 1 and 45 seconds" in done.stderr
+    assert "--wait: expected 1 to 45: Qwen Code continues without an answer after 45 seconds" in done.stderr
     assert "A call waits 45 seconds" in agent(["gate", "install", "qwen"], repository).stdout
 
 

@@ -32,7 +32,7 @@ finally:
     pydantic.ConfigDict = _config  # type: ignore[misc]
 
 ValidationError = pydantic.ValidationError
-_INVALID_REQUEST = -32600
+_INVALID_REQUEST_CODE = -32600
 
 
 class _Messages:
@@ -75,7 +75,7 @@ class AgentConnection(Connection):
 
     async def _execute_request(self, message: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(message["method"], str):
-            error = {"code": _INVALID_REQUEST, "message": "The method has to be a string."}
+            error = {"code": _INVALID_REQUEST_CODE, "message": "The method has to be a string."}
             return {"jsonrpc": "2.0", "id": message["id"], "error": error}
         self.began(message["id"], message["method"], message.get("params"))
         try:
