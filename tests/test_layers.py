@@ -142,8 +142,8 @@ BUDGETS = {
     "extras.schedules": 740, "extras.server": 6750, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 7800, "kernel.session": 7150, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
-    "models": 8300, "policy": 12350, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,
-    "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3100,
+    "models": 8300, "policy": 12500, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,
+    "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3150,
 }  # fmt: skip
 
 
