@@ -140,9 +140,9 @@ BUDGETS = {
     "agent_tools.web": 850, "cli": 8150, "config": 2650, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
     "extras.schedules": 740, "extras.server": 6750, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
-    "kernel.engine": 10600, "kernel.runtime": 7450, "kernel.session": 7150, "knowledge": 1950,
+    "kernel.engine": 10600, "kernel.runtime": 7450, "kernel.session": 7155, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
-    "models": 8300, "policy": 12350, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 15950,
+    "models": 8300, "policy": 12350, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 16100,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3100,
 }  # fmt: skip
 
