@@ -431,3 +431,15 @@ def test_a_question_comes_while_a_call_that_only_reads_runs_and_shows_it(work: P
         assert shown.count("Run: cat pipe") == 1 and shown.index("from the pipe") < shown.index("Edit b.txt")
         assert (work / "b.txt").read_text() == "two\n"
         screen.leave()
+
+
+def test_the_answer_to_a_question_stands_apart_from_the_words_around_it(work: Path) -> None:
+    questions = [{"question": "Which one?", "options": [{"label": "A"}, {"label": "B"}]}]
+    ask = {"text": "I have to ask.", "calls": [call("AskUserQuestion", questions=questions)]}
+    with Drawn(["--model", script(work / "s.toml", [ask, {"text": "So be it."}]), "--", "go"], work) as screen:
+        screen.wait("Which one?")
+        screen.rest()
+        screen.type("1")
+        screen.wait("So be it.")
+        screen.wait("✓ ")
+        assert "I have to ask.\n\n? Which one? → A\n\n  So be it." in screen.text()

@@ -576,7 +576,9 @@ class TerminalApp:
         self.soon(refresh)
 
     def say(self, text: str) -> None:
-        """Write lines; from the drawing thread."""
+        """Write lines, apart from what is above and below; from the drawing thread."""
+        self.transcript.writer.settle()
+        self.transcript.writer.begin_printed()
         self._write([row for line in text.split("\n") for row in self._wrap_words(line)])
         self.draw_soon()
 
