@@ -134,9 +134,9 @@ DOORS = {
 }  # fmt: skip
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
-    "agent_cli": 1750, "agent_tools": 4300, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
+    "agent_cli": 1750, "agent_tools": 4320, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2700, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
-    "agent_tools.sandbox": 5500, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
+    "agent_tools.sandbox": 5510, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 7700, "config": 2650, "console": 150, "doctor": 780, "extras.acp": 2150,
     "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
     "extras.schedules": 740, "extras.server": 6750, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
