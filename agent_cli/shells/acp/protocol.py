@@ -7,7 +7,6 @@ use.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -32,13 +31,14 @@ finally:
     pydantic.ConfigDict = _config  # type: ignore[misc]
 
 ValidationError = pydantic.ValidationError
+# Of JSON-RPC.
 _INVALID_REQUEST_CODE = -32600
 
 
 class _Messages:
     """The transport of an editor. A line that is not a JSON object is skipped, and does not end the connection."""
 
-    def __init__(self, transport: Any, reader: asyncio.StreamReader) -> None:
+    def __init__(self, transport: Any, reader: Any) -> None:
         self._transport, self._reader = transport, reader
         self.send, self.close = transport.send, transport.close
 
@@ -62,8 +62,8 @@ class AgentConnection(Connection):
     def __init__(
         self,
         handler: Callable[[str, Any, bool], Awaitable[Any]],
-        writer: asyncio.StreamWriter,
-        reader: asyncio.StreamReader,
+        writer: Any,
+        reader: Any,
     ) -> None:
         super().__init__(handler, writer, reader, listening=False)
         self._transport = _Messages(self._transport, reader)
