@@ -130,7 +130,7 @@ DOORS = {
         "uploads")},
     "cryptography": {"agent_cli/extras/server/web_push.py"},
     "uvicorn": {"agent_cli/extras/server/app.py"},
-    "asyncio": {*(f"agent_cli/shells/acp/{name}.py" for name in ("client", "protocol", "server")),
+    "asyncio": {*(f"agent_cli/shells/acp/{name}.py" for name in ("client", "server")),
                 *(f"agent_cli/extras/server/{name}.py" for name in (
                     "actions", "app", "coding", "commands", "delivery", "guard", "hub", "managing", "notify",
                     "pool", "push", "queries", "schedules", "shipping", "streams", "uploads")),
