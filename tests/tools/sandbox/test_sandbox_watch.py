@@ -372,8 +372,15 @@ def test_the_record_of_a_process_that_was_killed_is_removed(repository: SandboxT
 
 # The whole tree appears at once, since the first part of it would be moved before the rest is there. A file that is
 # being written is only renamed.
-@pytest.mark.parametrize("make", ["mkdir -p x/deep && echo x > x/deep/y && ln -s /etc x/l && mv x .vscode",
-                                  "echo evil > x && mv x .mcp.json", "ln -s a.txt .agentrc", "mkfifo .agent"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        "mkdir -p x/deep && echo x > x/deep/y && ln -s /etc x/l && mv x .vscode",
+        "echo evil > x && mv x .mcp.json",
+        "ln -s a.txt .agentrc",
+        "mkfifo .agent",
+    ],
+)
 def test_another_file_system_is_no_obstacle(
     repository: SandboxTester, state: Path, make: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
