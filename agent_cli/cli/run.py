@@ -421,10 +421,13 @@ def _reject_session_commands(agent: Session) -> None:
     def check(text: str) -> str:
         name, _ = split_call(text)
         if text.startswith("/") and name not in agent.commands:
-            if name in slash.builtin_commands() and name not in _HEADLESS_COMMANDS:
+            known = [*agent.commands, *_HEADLESS_COMMANDS]
+            interactive = [each for each in slash.builtin_commands() if each not in known]
+            if name in interactive:
                 raise ToolError(f"/{name} is a command for interactive sessions and does nothing with -p.")
-            if near := hints.closest(name, [*agent.commands, *_HEADLESS_COMMANDS], 0.75):
-                raise ToolError(f"Unknown command /{name}. Did you mean /{near}?")
+            if near := hints.closest(name, [*known, *interactive], 0.75):
+                only = " It is for interactive sessions." if near in interactive else ""
+                raise ToolError(f"Unknown command /{name}. Did you mean /{near}?{only}")
         return text
 
     agent.expanders.insert(0, check)

@@ -141,6 +141,7 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
         ("/theme dark", "agent: /theme is a command for interactive sessions and does nothing with -p.\n"),
         ("/reveiw a.txt", "agent: Unknown command /reveiw. Did you mean /review?\n"),
         ("/complact", "agent: Unknown command /complact. Did you mean /compact?\n"),
+        ("/thme", "agent: Unknown command /thme. Did you mean /theme? It is for interactive sessions.\n"),
     ],
 )
 def test_a_command_that_is_none_here_is_not_sent_as_words(work: Path, message: str, text: str) -> None:
