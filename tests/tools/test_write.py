@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,20 @@ def test_a_new_file_with_its_directories(bench: Bench) -> None:
     assert result.text == "Created a/b/c.txt (2 lines)."
     assert result.display == Diff("a/b/c.txt", "@@ -0,0 +1,2 @@\n+one\n+two", 2, 0, True)
     assert bench("Write", file_path="a/b/c.txt", content="one\n").text == "Wrote a/b/c.txt (+0 -1)."
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Write", {"file_path": "made/", "content": "x"}),
+        ("Edit", {"file_path": "made/", "old_string": "", "new_string": "x"}),
+        ("MultiEdit", {"edits": [{"file_path": "made/", "old_string": "", "new_string": "x"}]}),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Add File: made/\n+x\n*** End Patch\n"}),
+    ],
+)
+def test_no_file_is_made_of_the_name_of_a_folder(bench: Bench, tool: str, arguments: dict[str, Any]) -> None:
+    assert "made/ names a folder, as it ends with a slash. Name a file." in bench.fails(tool, **arguments)
+    assert not (bench.root / "made").exists()
 
 
 def test_new_files_get_the_mode_of_the_umask_and_old_ones_keep_theirs(bench: Bench) -> None:

@@ -71,7 +71,7 @@ class Write(Tool[WriteArgs]):
         return ToolResult(" ".join(filter(None, (did, change.note))) + text, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
-        path = ctx.workspace.resolve(args.file_path)
+        path = edit_change.resolve_file(args.file_path, ctx)
         file = edit_change.open_to_change(path, ctx, "write")
         before, text = file.before, file.text
         content, note = args.content, ""

@@ -136,8 +136,8 @@ def _resolve_parts(args: ApplyPatchArgs, ctx: ToolContext) -> list[tuple[FilePat
     found: list[tuple[FilePatch, Path, Path | None]] = []
     seen: set[Path] = set()
     for part in parse_patch(args.patch):
-        path = ctx.workspace.resolve(part.path)
-        move = ctx.workspace.resolve(part.move) if part.move else None
+        path = edit_change.resolve_file(part.path, ctx)
+        move = edit_change.resolve_file(part.move, ctx) if part.move else None
         both = {path} if move is None else {path, move}
         if both & seen:
             raise ToolError(f"{part.path} is named twice in this patch: put all of its changes under one header.")

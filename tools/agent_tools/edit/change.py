@@ -15,7 +15,7 @@ from agent_tools.fs import read_state
 from agent_tools.fs.encoding import TextFile, decode_text, describe_binary
 from agent_tools.record import Value
 from agent_tools.results import Diff, Diffs
-from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit
+from agent_tools.text import MAX_LINE_CHARS, counted, cut_line, fit, one_line
 
 # Of the lines that were not shown, in an error.
 _MAX_RANGES = 10
@@ -118,6 +118,13 @@ class FileToChange(Value):
         lines, counts, whole = short_patch(Difference(self.sight.known, self.text.content))
         head = f"[{name} has changed since you last saw it{by} ({counts}), by the user, a formatter or a command:]"
         return "\n".join([head, *lines]), whole
+
+
+def resolve_file(text: str, ctx: ToolContext) -> Path:
+    """Return the path of a file to change, which need not exist. Raises ToolError for one that says it is a folder."""
+    if text.endswith("/"):
+        raise ToolError(f"{one_line(text)} names a folder, as it ends with a slash. Name a file.")
+    return ctx.workspace.resolve(text)
 
 
 def open_to_change(path: Path, ctx: ToolContext, verb: str, old: str = "", *, every: bool = False) -> FileToChange:

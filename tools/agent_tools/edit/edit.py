@@ -89,7 +89,7 @@ class Edit(Tool[EditArgs]):
         return ToolResult(f"{head}{final.new_excerpt()}{notes}", final.diff(ctx))
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
-        path = ctx.workspace.resolve(args.file_path)
+        path = edit_change.resolve_file(args.file_path, ctx)
         file = edit_change.open_to_change(path, ctx, "edit", args.old_string, every=args.replace_all)
         if file.before is None and args.old_string:
             raise not_found_error(path, ctx)
@@ -275,7 +275,7 @@ def _paths(args: MultiEditArgs, ctx: ToolContext) -> list[Path]:
             errors.append(f"edit {number} of {len(args.edits)} has no file: give file_path in it or next to edits.")
             continue
         try:
-            paths.append(ctx.workspace.resolve(text))
+            paths.append(edit_change.resolve_file(text, ctx))
         except ToolError as error:
             errors.append(f"edit {number} of {len(args.edits)}: {error}")
     if errors:
