@@ -370,5 +370,5 @@ def test_escape_twice_goes_back_to_before_a_message_with_it_in_the_line(work: Pa
         screen.wait("The conversation continues from before")
         screen.until(lambda: screen.input_line() == "> change it, see @a.txt", "the message in the line")
         assert (work / "a.txt").read_text() == "hello world\n"
-        screen.type("\x03")
+        screen.clear()
         screen.leave()

@@ -82,7 +82,7 @@ def test_a_task_typed_at_the_first_question_is_sent_once_the_session_begins(work
             assert screen.input_line() == ">"
             screen.type("\x1b[A")
             screen.until(lambda: screen.input_line() == f"> {task}", "the message from the history")
-            screen.type("\x03")
+            screen.clear()
             screen.leave()
         assert task in json.dumps(server.requests[0].body, ensure_ascii=False)
 
@@ -127,7 +127,7 @@ def test_tasks_that_wait_are_shown_at_each_question_and_sent_in_order_behind_the
         order = ["> the prompt", "> then this", "Answer.", "> !echo from-the-shell"]
         assert sorted(order, key=shown.index) == order
         screen.until(lambda: screen.input_line() == "> the draft", "the draft")
-        screen.type("\x03")
+        screen.clear()
         screen.leave()
 
 
@@ -160,7 +160,7 @@ def test_a_line_of_a_pasted_task_does_not_answer_the_question_of_trust(work: Pat
         screen.wait("Not trusted")
         screen.wait("> please do this now")
         screen.until(lambda: screen.input_line().strip() == "and then y", "the last line of the draft")
-        screen.type("\x03")
+        screen.clear()
         screen.leave()
 
 
@@ -256,6 +256,6 @@ def test_what_is_typed_between_a_question_and_the_session_is_shown_in_the_line_o
 
         screen.until(is_in_the_line, "the draft")
         assert not any(echoes) and screen.text().count("fix it") == 1
-        screen.type("\x03")
+        screen.clear()
         screen.leave()
         assert int(str(screen.modes()[3])) & termios.ECHO

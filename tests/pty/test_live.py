@@ -116,7 +116,7 @@ def test_no_with_a_reason_reaches_the_model(work: Path) -> None:
         screen.wait("denied: keep world")
         assert (work / "a.txt").read_text() == "hello world\n"
         screen.gone("interrupt")
-        screen.type("\x03")
+        screen.clear()
         screen.leave()
 
 
@@ -305,12 +305,12 @@ def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) ->
         screen.ready()
         screen.type("\x1b[A")
         screen.wait("> first\n  second")
-        screen.type("\x03")
+        screen.clear()
         screen.type("\x12fir")
         screen.wait("history: fir")
         screen.type("\r")
         screen.wait("> first\n  second")
-        screen.type("\x03")
+        screen.clear()
         screen.leave()
 
 

@@ -235,8 +235,14 @@ class Drawn:
         """The line with the cursor."""
         return str(self.screen.display[self.screen.cursor.y]).rstrip()
 
+    def clear(self) -> None:
+        """Ctrl-C, once there is no work that it would interrupt, until the input line is empty."""
+        self.gone("to interrupt")
+        self.type("\x03")
+        self.until(lambda: self.input_line() == ">", "the empty line")
+
     def leave(self) -> str:
-        """Ctrl-D; what is on the screen at the end."""
+        """Ctrl-D, in an empty line; what is on the screen at the end."""
         self.type("\x04")
         return self.end()
 

@@ -228,14 +228,19 @@ class PageUser:
 
 @contextmanager
 def reading(
-    browser: Browser, served: Served, size: tuple[int, int] = DESK, *, dark: bool = False, **more: str
-) -> Iterator[PageUser]:
-    """Open a window, and check at the end that it had no errors."""
+    browser: Browser, served: Served, size: tuple[int, int] = DESK, *, dark: bool = False, worker: bool = False,
+    **more: str,
+) -> Iterator[PageUser]:  # fmt: skip
+    """Open a window, and check at the end that it had no errors.
+
+    worker: whether the page gets its service worker. A request in the moment in which that takes over the page
+    can pass by the routes of a test.
+    """
     scheme: Any = "dark" if dark else "light"
     phone = size == PHONE
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, has_touch=phone, is_mobile=phone,
-        reduced_motion="reduce", locale="en-GB",
+        reduced_motion="reduce", locale="en-GB", service_workers="allow" if worker else "block",
     )  # fmt: skip
     try:
         reader = PageUser(context, served, **more)

@@ -156,9 +156,16 @@ def test_of_two_who_decide_the_second_sees_who_was_first_and_what(browser: Brows
         page = owner.page
         expect(page.get_by_text("1 of 2")).to_be_visible()
         items = served.ask(f"/v1/sessions/{session}/pending")["items"]
-        # The page does not hear of it: its decision arrives second.
-        page.route("**/decisions", lambda route: (decided(served, session, items[0], token), route.continue_())[1])
+        late: list[str] = []
+
+        def send_second(route: Route) -> None:
+            decided(served, session, items[0], token)
+            late.append(items[0]["call_id"])
+            route.continue_()
+
+        page.route("**/decisions", send_second)
         press(page, "Allow once")
+        wait_until(lambda: bool(page.evaluate("1") and late))
         expect(page.get_by_text("anna rejected this first: Run: touch two-1")).to_be_visible()
         page.unroute("**/decisions")
         decided(served, session, items[1], token)

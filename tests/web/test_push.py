@@ -61,7 +61,7 @@ def test_a_push_is_asked_for_shown_and_answered(browser: Browser, tmp_path: Path
         served.run()
         try:
             device = Device(push)
-            with reading(browser, served, PHONE) as reader:
+            with reading(browser, served, PHONE, worker=True) as reader:
                 page = reader.page
                 page.context.grant_permissions(["notifications"])
                 expect(page.get_by_role("button", name="Notifications: off")).to_be_visible()
@@ -109,7 +109,7 @@ def test_a_push_is_asked_for_shown_and_answered(browser: Browser, tmp_path: Path
 def test_the_page_says_that_the_server_cannot_be_reached_and_shows_no_session(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         session = served.start([{"text": "A secret answer."}], "Say it", "done")
-        with reading(browser, served, (360, 640), session=session) as reader:
+        with reading(browser, served, (360, 640), session=session, worker=True) as reader:
             page = reader.page
             expect(page.get_by_text("A secret answer.")).to_be_visible()
             page.evaluate("navigator.serviceWorker.ready.then(() => 1)")

@@ -70,15 +70,14 @@ class AccessTokenStore:
         except OSError as error:
             raise UsageError(f"The tokens cannot be read: {error.strerror or error}.") from None
         mark = stat.st_ino, stat.st_mtime_ns, stat.st_size
-        if mark != self._known[0]:
+        known, found = self._known
+        if mark != known:
             try:
-                found: tuple[AccessToken, ...] = from_json(
-                    tuple[AccessToken, ...], json.loads(read_regular(self.path, _MAX_TOKENS_BYTES))
-                )
+                found = from_json(tuple[AccessToken, ...], json.loads(read_regular(self.path, _MAX_TOKENS_BYTES)))
             except (OSError, ValueError, DecodeError) as error:
                 raise UsageError(f"The tokens cannot be read: {self.path} is damaged ({error}).") from None
             self._known = mark, found
-        return self._known[1]
+        return found
 
     def add(self, name: str, role: str) -> str:
         """Add a token; return its secret, which is stored nowhere. Raises UsageError."""

@@ -134,21 +134,25 @@ class ServerTask:
 
     def entries(self) -> list[InboxEntry]:
         """Return all entries of the inbox, in order."""
-        size, data = self._read("inbox.jsonl", self._entries[0])
+        # Threads share what was read, so what this one returns is no second look at it.
+        known, found = self._entries
+        size, data = self._read("inbox.jsonl", known)
         if data is not None:
             found = []
             for line in data.splitlines():
                 with suppress(ValueError, DecodeError):  # one that was cut off was never acknowledged
                     found.append(from_json(InboxEntry, json.loads(line)))
             self._entries = size, found
-        return self._entries[1]
+        return found
 
     def done_ids(self) -> frozenset[str]:
         """Return the IDs of the entries that were carried out."""
-        size, data = self._read("taken", self._done[0])
+        known, found = self._done
+        size, data = self._read("taken", known)
         if data is not None:
-            self._done = size, frozenset(data.decode("ascii", "replace").split())
-        return self._done[1]
+            found = frozenset(data.decode("ascii", "replace").split())
+            self._done = size, found
+        return found
 
     def open_entries(self) -> list[InboxEntry]:
         """Return the entries that were not carried out yet."""
