@@ -1,6 +1,8 @@
 """HTTP/1.1 for a proxy between an untrusted client and an untrusted server: parse heads, filter what passes.
 
 Heads of requests are parsed strictly, since attacks exploit differences between parsers. Bodies are never buffered.
+h11 is no substitute: its version 0.16 accepts lines that end in a bare LF, folded headers, control characters in values
+and Content-Length beside Transfer-Encoding, and refuses a CONNECT without Host, which programs send.
 """
 
 from __future__ import annotations
