@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from agent_cli.kernel.messages import AssistantMessage, Message
 from agent_cli.kernel.results import Failure, Usage
+from agent_cli.models.arrivals import join_arrived
 from agent_cli.models.base import (
     Chunk,
     ModelError,
@@ -384,13 +385,17 @@ class HttpModelClient(ABC):
         self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
     ) -> Iterator[Chunk]:
         """Yield the chunks that `reader` makes of a reply, up to the event for which `last` is true."""
-        return join_surrogates(self._read_chunks(reader, reply, last))
+        return join_surrogates(join_arrived(self._read_chunks(reader, reply, last)))
 
     def _read_chunks(
         self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Chunk | None]:
+        """Yield the chunks, and None where the next one has not arrived yet."""
         try:
             for event in self._objects(reply):
+                if event is None:
+                    yield None
+                    continue
                 for chunk in self._chunks_of(reader, event):
                     reply.progress()
                     yield chunk
@@ -444,8 +449,11 @@ class HttpModelClient(ABC):
         if reply.content_type in ("text/html", "application/xhtml+xml"):
             raise errors.malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
 
-    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects of an event stream up to `[DONE]`, or the one object of a plain JSON answer."""
+    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any] | None]:
+        """Yield the JSON objects of an event stream up to `[DONE]`, or the one object of a plain JSON answer.
+
+        None follows those that arrived together.
+        """
         if reply.content_type == "application/json":
             body = reply.read_all(MAX_ANSWER_BYTES)
             yield self._object(body.decode("utf-8", "replace"))
@@ -462,6 +470,7 @@ class HttpModelClient(ABC):
                         yield {"done": True}
                 elif (event := self._read_object(text, last=not data)) is not None:
                     yield event
+            yield None
 
     def _data(self, reply: HttpResponse) -> Iterator[bytes]:
         """Yield the bytes of a reply, and b"" at its end, also if the connection breaks: what came last may be whole.

@@ -325,14 +325,15 @@ class OllamaClient(HttpModelClient):
         text = "\n".join(filter(None, (_text_of(message), *calls)))
         return encode_json({"role": "assistant", "content": text}), []
 
-    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects of an answer, one per line."""
+    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any] | None]:
+        """Yield the JSON objects of an answer, one per line, and None after those that arrived together."""
         decoder = LineDecoder(MAX_ANSWER_BYTES)
         try:
             for data in self._data(reply):
                 for line in decoder.feed(data) if data else decoder.end():
                     if (event := self._read_object(line, last=not data)) is not None:
                         yield event
+                yield None
         except OverflowError:
             raise malformed(f"{reply.host} sent a line of more than {MAX_ANSWER_BYTES:,} bytes.") from None
 

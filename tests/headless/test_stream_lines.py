@@ -138,8 +138,8 @@ def test_every_wire_makes_the_same_events(work: Path, protocol: str) -> None:
     assert agrees(lines)
     pieces = [e["delta"] for e in events_of(lines) if e["type"] == "content_block_delta"]
     count = sum(piece["type"] == "input_json_delta" for piece in pieces)
-    # These send the arguments of a call as they are written.
-    assert count > 2 if protocol in ("openai", "responses", "anthropic") else count == 2
+    # Some send the arguments of a call as they are written; what arrives together is one piece.
+    assert count >= 2 if protocol in ("openai", "responses", "anthropic") else count == 2
 
 
 def test_an_answer_that_is_asked_for_again_ends_before_the_next_begins(work: Path) -> None:

@@ -57,10 +57,21 @@ def test_half_a_character_does_not_stop_a_request(wire: Wire) -> None:
         assert ask(wire, server, messages=(UserMessage("file \udce4.txt"),)).text == "ok"
 
 
-def test_text_arrives_piece_by_piece(wire: Wire) -> None:
-    with ModelServer([Reply(text="abcdef", split=2)]) as server:
-        texts = [c.text for c in ask(wire, server).chunks if isinstance(c, TextChunk)]
-    assert texts == ["ab", "cd", "ef"]
+def test_text_is_passed_on_before_the_next_piece_arrives(wire: Wire) -> None:
+    heard = {piece: threading.Event() for piece in ("<ab>", "<cd>", "<ef>")}
+
+    def wait_until_heard(part: bytes) -> None:
+        for piece, event in heard.items():
+            if piece.encode() in part and part.count(b"<") == 1:
+                assert event.wait(30), piece
+
+    texts = []
+    with ModelServer([Reply(text="<ab><cd><ef>", split=4, sent=wait_until_heard)]) as server:
+        for chunk in wire.open(server).stream(request(wire), CancelToken()):
+            if isinstance(chunk, TextChunk):
+                texts.append(chunk.text)
+                heard[chunk.text].set()
+    assert texts == list(heard)
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from agent_cli.kernel.results import Usage
@@ -35,7 +35,7 @@ class Reply(Value):
     What else is wrong: status and error (the body of a refusal, `error_type` its code); stream_error: an error event
     after the text; headers; raw: an exact body, sent as content_type instead of all that.
     stall: where to fall silent until the client leaves. hang_up: where to close the connection. drip: seconds
-    between the bytes of the body.
+    between the bytes of the body. sent: called with each part of the body once it is sent.
     """
 
     text: str = ""
@@ -62,6 +62,7 @@ class Reply(Value):
     stall: Literal["", "headers", "body", "middle"] = ""
     hang_up: Literal["", "headers", "body", "middle"] = ""
     drip: float = 0.0
+    sent: Callable[[bytes], None] | None = None
 
     @property
     def reason(self) -> str:

@@ -321,6 +321,8 @@ class ModelServer:
                 return self._fall_silent(sock)
             for piece in _dripping(part, reply.drip):
                 sock.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            if reply.sent is not None:
+                reply.sent(part)
         sock.sendall(b"0\r\n\r\n")
         return True
 

@@ -66,6 +66,7 @@ class IdleSession:
         self.token = CancelToken()
         self.job: Callable[[str], None] = lambda text: None
         self._done = threading.Event()
+        self.at_work = False
 
     def send(self, text: str) -> None:
         if text == "/exit":
@@ -73,9 +74,13 @@ class IdleSession:
         self.token = CancelToken()
         self._done.clear()
         self.sent.append(text)
-        self.job(text)
-        while not self._done.wait(0.005) and not self.token.cancelled:
-            pass
+        self.at_work = True
+        try:
+            self.job(text)
+            while not self._done.wait(0.005) and not self.token.cancelled:
+                pass
+        finally:
+            self.at_work = False
 
     def finish(self) -> None:
         self._done.set()
@@ -156,9 +161,10 @@ class Stage:
         self._keys.send_text(text)
 
     def rest(self) -> None:
-        """Until all that was pressed has been read and handled."""
+        """Until all that was pressed has been read and handled, and what it sent has come to the session."""
         self.until(self._is_quiet)
         self._until_handled()
+        self.until(lambda: self.session.at_work or not self.live.busy)
 
     def _is_quiet(self) -> bool:
         """Whether all that was pressed has been read, and the burst is over."""
