@@ -1,15 +1,39 @@
-"""Pass on as one piece what arrived together.
+"""Read together, and pass on as one piece, what arrives together.
 
 A provider that is faster than this program, or a network that delivers in bursts, brings many pieces of an answer at
-once. Each would be an event, a line of output and a drawing; as one piece they cost a fraction, and come no later.
+once. Each would be an event, a line of output and a drawing; as one piece they cost a fraction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from agent_cli.models.base import Chunk, TextChunk, ThinkingChunk, ToolCallDelta
+
+# A frame of a screen with 60 Hz.
+GATHER_SECONDS = 0.016
+# After so many small reads that found their data at once, the next ones wait.
+QUICK_READS = 16
+_MUCH_BYTES = 16 << 10
+
+
+class ReadPace:
+    """Waits before reads of a stream whose pieces arrive faster than they can be seen, so that a read finds several."""
+
+    def __init__(self) -> None:
+        self._quick = 0
+
+    def read(self, read: Callable[[], bytes]) -> bytes:
+        """Return what `read` returns, at once unless the reads before it were quick and small."""
+        if self._quick > QUICK_READS:
+            time.sleep(GATHER_SECONDS)
+        began = time.monotonic()
+        data = read()
+        waited = time.monotonic() - began
+        self._quick = self._quick + 1 if waited < GATHER_SECONDS / 4 and len(data) < _MUCH_BYTES else 0
+        return data
 
 
 def join_arrived(chunks: Iterable[Chunk | None]) -> Iterator[Chunk]:

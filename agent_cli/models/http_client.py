@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from agent_cli.kernel.messages import AssistantMessage, Message
 from agent_cli.kernel.results import Failure, Usage
-from agent_cli.models.arrivals import join_arrived
+from agent_cli.models.arrivals import ReadPace, join_arrived
 from agent_cli.models.base import (
     Chunk,
     ModelError,
@@ -478,8 +478,9 @@ class HttpModelClient(ABC):
         Raises HttpError.
         """
         broken: HttpError | None = None
+        pace = ReadPace()
         try:
-            while data := reply.read():
+            while data := pace.read(reply.read):
                 yield data
         except HttpError as error:
             broken = error

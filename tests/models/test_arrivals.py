@@ -1,4 +1,4 @@
-"""What arrived together is passed on as one piece: nothing is lost, nothing waits, nothing changes places."""
+"""What arrives together is read together and passed on as one piece: nothing is lost, nothing changes places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.models.arrivals import join_arrived
+from agent_cli.models import arrivals
+from agent_cli.models.arrivals import GATHER_SECONDS, QUICK_READS, ReadPace, join_arrived
 from agent_cli.models.base import Chunk, MessageStop, Started, TextChunk, ThinkingChunk, ToolCallDelta, ToolCallStart
 
 TEXTS = st.text(max_size=3)
@@ -83,3 +84,45 @@ def test_what_came_before_a_failure_is_passed_on_first() -> None:
         for chunk in join_arrived(failing()):
             passed.append(chunk)
     assert passed == [TextChunk("ab")]
+
+
+class Network:
+    """A connection whose reads take some time, and a clock that only they and pauses move."""
+
+    def __init__(self) -> None:
+        self.now, self.pauses = 100.0, 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds == GATHER_SECONDS
+        self.pauses += 1
+        self.now += seconds
+
+    def read(self, pace: ReadPace, *, seconds: float = 0.0, size: int = 200) -> int:
+        """Read once; return how many pauses there were so far."""
+
+        def arrives() -> bytes:
+            self.now += seconds
+            return b"x" * size
+
+        assert len(pace.read(arrives)) == size
+        return self.pauses
+
+
+@pytest.mark.parametrize("slower", [{"seconds": GATHER_SECONDS}, {"size": 64 << 10}])
+def test_only_a_stream_that_is_faster_than_the_screen_waits(
+    slower: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, pace = Network(), ReadPace()
+    monkeypatch.setattr(arrivals, "time", network)
+    assert [network.read(pace, seconds=0.001) for _ in range(QUICK_READS + 4)][-4:] == [0, 1, 2, 3]
+    assert network.read(pace, **slower) == 4
+    assert [network.read(pace) for _ in range(QUICK_READS + 2)][-2:] == [4, 5]
+
+
+def test_a_stream_as_fast_as_models_write_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, pace = Network(), ReadPace()
+    monkeypatch.setattr(arrivals, "time", network)
+    assert [network.read(pace, seconds=0.005) for _ in range(200)][-1] == 0
