@@ -15,7 +15,7 @@ from agent_cli.models.base import Chunk, TextChunk, ThinkingChunk, ToolCallDelta
 # A frame of a screen with 60 Hz.
 GATHER_SECONDS = 0.016
 # After so many small reads that found their data at once, the next ones wait.
-QUICK_READS = 16
+MAX_QUICK_READS = 16
 _MUCH_BYTES = 16 << 10
 
 
@@ -27,7 +27,7 @@ class ReadPace:
 
     def read(self, read: Callable[[], bytes]) -> bytes:
         """Return what `read` returns, at once unless the reads before it were quick and small."""
-        if self._quick > QUICK_READS:
+        if self._quick > MAX_QUICK_READS:
             time.sleep(GATHER_SECONDS)
         began = time.monotonic()
         data = read()
