@@ -230,12 +230,18 @@ class Git:
     def have(self, oids: Iterable[str], *, local: bool = False) -> dict[str, int]:
         """Return the sizes of the objects that exist. Raises StoreError."""
         wanted = list(dict.fromkeys(oids))
-        if not wanted:
-            return {}
-        feed = "\n".join([*wanted, ""]).encode()
-        out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, local=local)
-        rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
-        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+        sizes = self.sizes(wanted, local=local)
+        return {oid: size for oid, size in zip(wanted, sizes, strict=True) if size >= 0}
+
+    def sizes(self, oids: Sequence[str], *, local: bool = False) -> list[int]:
+        """Return the size of each object, -1 if it does not exist. Raises StoreError."""
+        if not oids:
+            return []
+        feed = "\n".join([*oids, ""]).encode()
+        rows = self.run("cat-file", "--batch-check=%(objectsize)", feed=feed, local=local).splitlines()
+        if len(rows) != len(oids):
+            raise StoreError("git cat-file did not answer for each object")
+        return [int(row) if row.isdigit() else -1 for row in rows]
 
     def differences(
         self, pairs: Iterable[tuple[str, str]], *, folders: bool = False

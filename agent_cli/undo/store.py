@@ -119,7 +119,7 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
     """
     skipped: dict[str, tuple[str, str]] = {}
     files: dict[str, tuple[str, str]] = {}
-    modes: dict[str, int | None] = {}
+    modes: dict[int, list[str]] = {}
     room = bounds.total
     for path in dict.fromkeys(paths):
         try:
@@ -136,8 +136,11 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
             continue
         room -= len(found.data)
         name, mode = os.path.normpath(path).lstrip("/"), stat.S_IMODE(found.state.st_mode)
-        modes[name] = None if stat.S_ISLNK(found.state.st_mode) else mode
-        kind = "120000" if modes[name] is None else "100755" if mode & 0o100 else "100644"
+        if stat.S_ISLNK(found.state.st_mode):
+            kind = "120000"
+        else:
+            kind = "100755" if mode & 0o100 else "100644"
+            modes.setdefault(mode, []).append(name)
         files[name] = (kind, git.keep(found.data))
     return Snapshot("/", git.keep_tree(files), FileModes.of_found(modes).stored(git), skipped)
 
