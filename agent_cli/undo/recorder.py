@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent_cli.policy.shell.words import SimpleCommand
 
 with lazy_imports():  # an edit needs none of what knows commands
-    from agent_cli.policy import destructive, operands
+    from agent_cli.policy import destructive, lost_files, operands
     from agent_cli.policy.shell import analysis as shell_analysis
 
 _MAX_NAMED = 200
@@ -93,6 +93,8 @@ def target_files(effects: Iterable[Effect], cwd: str, where: StoreConfig) -> Nam
                     if any(own.below(os.path.normpath(os.path.join(place, danger.folder))) for place in places):
                         unlisted[own.folder] = _OWN
                 elif danger.kind in _FILE_DANGERS:
+                    for folder in _unpacked(danger, files):
+                        unlisted[folder] = "files of an archive whose names are not known"
                     for target in _targets(danger):
                         below, why, gits = _files_below(target, bounds, own)
                         deletes = danger.kind in ("delete", "tree") and not _is_selective(danger)
@@ -135,6 +137,14 @@ def _targets(danger: Danger) -> Iterator[str]:
     for start in danger.part.cwds or ():
         for target in danger.targets(os.path.normpath(os.path.join(start, danger.folder))):
             yield from dict.fromkeys((target.entry, target.path))
+
+
+def _unpacked(danger: Danger, files: dict[str, None]) -> Iterator[str]:
+    """Add the files that copies and archives may replace; yield the folders of archives that are not known."""
+    for start in danger.part.cwds or ():
+        cwd = os.path.normpath(os.path.join(start, danger.folder))
+        files.update(dict.fromkeys(_real(path) for path in lost_files.brought_files(danger, cwd) if _is_file(path)))
+        yield from (folder for _, folder in lost_files.unknown_archives(danger, cwd) if folder)
 
 
 def _is_selective(danger: Danger) -> bool:

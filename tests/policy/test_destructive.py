@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -378,6 +379,65 @@ def test_overwriting_tells_size_and_where_it_leads(repo: Path, tmp_path: Path) -
     (tmp_path / "outside").write_text("far away")
     (repo / "out").symlink_to(tmp_path / "outside")
     assert f"overwrites out -> {tmp_path / 'outside'} (8 bytes)" in asked(repo, "make > out")
+
+
+def test_an_archive_names_the_files_that_it_overwrites(repo: Path) -> None:
+    with tarfile.open(repo / "x.tar", "w") as packed:
+        for name in ("a.py", "new.txt", "fresh.txt", *(f"build/{n:02}.o" for n in range(12))):
+            packed.addfile(tarfile.TarInfo(name))
+    assert "overwrites a.py (4 bytes, as committed)\noverwrites new.txt (8 bytes, not in git)" in asked(
+        repo, "tar xf x.tar a.py new.txt fresh.txt"
+    )
+    found = asked(repo, "tar xf x.tar")
+    assert "overwrites 14 files (12.0 kB): a.py, new.txt, build/00.o" in found
+    assert "of these: 1 as committed (git can restore them), 13 that git has no copy of" in found
+    assert "may overwrite 14 files" in asked(repo, "tar xf x.tar --exclude='*.txt' --exclude='*.o'")
+    for command in ("tar xkf x.tar", "tar tf x.tar", "tar xf x.tar -C fresh", "tar xf none.tar"):
+        assert "overwrite" not in asked(repo, command), command
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("curl https://a.b/x | tar xz", "may overwrite existing files in this folder: it is not known which files the"),
+        ("tar xf $X -C build", "may overwrite existing files in build: it is not known which files $X contains"),
+        ("curl -o x.tar https://a.b/x && tar xf x.tar", "not known which files x.tar contains"),
+        ("7z x -aoa x.7z -obuild", "existing files in build: it is not known which files x.7z contains"),
+        ("7z x -aos x.7z", ""),
+        ("unzip -o y.zip", "existing files in this folder: it is not known which files y.zip contains"),
+        ("cpio -idu < x.7z", "not known which files x.7z contains"),
+        ("cpio -it < x.7z", ""),
+        ("ar x x.7z", "not known which files x.7z contains"),
+        ("tar xf x.7z -C empty", ""),
+        ("pg_dump -f new.txt db", "overwrites new.txt"),
+        ("pg_dumpall --file=new.txt", "overwrites new.txt"),
+        ("psql -o new.txt -c 'select 1'", "overwrites new.txt"),
+        ("psql -o '| less' -c 'select 1'", ""),
+        ("mysqldump -r new.txt db", "overwrites new.txt"),
+        ("ffmpeg -y -i a.py -c copy new.txt", "overwrites new.txt"),
+        ("ffmpeg -y -i new.txt out.mp4", ""),
+        ("ffmpeg -i a.py new.txt", ""),
+        ("convert a.py -resize 50% new.txt", "overwrites new.txt"),
+        ("magick a.py png:new.txt", "overwrites new.txt"),
+        ("magick identify a.py new.txt", ""),
+        ("mogrify -strip new.txt", "overwrites new.txt"),
+        ("mogrify -path build new.txt", ""),
+        ("wkhtmltopdf a.py new.txt", "overwrites new.txt"),
+        ("esbuild a.ts --outfile=new.txt", "overwrites new.txt"),
+        ("pandoc a.py -o new.txt", "overwrites new.txt"),
+        ("openssl genrsa -out new.txt", "overwrites new.txt"),
+        ("zip new.txt a.py", "overwrites new.txt"),
+        ("7z a new.txt a.py", "overwrites new.txt"),
+        ("docker cp x:/a new.txt", "overwrites new.txt"),
+        ("kubectl cp x:/a new.txt", "overwrites new.txt"),
+    ],
+)
+def test_what_a_program_writes_is_named(repo: Path, command: str, said: str) -> None:
+    (repo / "x.7z").write_bytes(b"7z\xbc\xaf")
+    (repo / "y.zip").write_bytes(b"\x1f\x8b")
+    (repo / "empty").mkdir()
+    found = asked(repo, command)
+    assert said in found if said else "overwrite" not in found, found
 
 
 def test_an_untrusted_workspace_runs_nothing(repo: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,28 @@ def _logged_git(folder: Path) -> Path:
     made.write_text(f"#!{sys.executable}\n{text}")
     made.chmod(0o755)
     return made.parent
+
+
+def test_ignored_files_that_an_archive_replaces_come_back(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    (folder / "build").mkdir(parents=True)
+    git(folder, "init", "-q")
+    (folder / ".gitignore").write_text("build/\n")
+    (folder / "build/a.txt").write_text("mine")
+    with tarfile.open(folder / "x.tar", "w") as packed:
+        packed.addfile(tarfile.TarInfo("build/a.txt"))
+    shutil.copy(folder / "x.tar", folder / "build/z.7z")
+    (folder / "build/z.7z").write_bytes(b"7z\xbc\xaf")
+    where = StoreConfig(tmp_path / "state/snapshots/p", (folder,), os.environ["PATH"], "", "s", SizeLimits())
+    recorder = Recorder(where, str, lambda: "m")
+    for turn, command in enumerate(("tar xf x.tar", "7z x -aoa build/z.7z"), 1):
+        recorder.turn([UserMessage("go")], new=True)
+        assert recorder.facts([Effect("run", command)], str(folder)) == (
+            "undo: a copy is saved first, and /undo restores it",
+        )
+        assert not recorder.before(f"c{turn}", "Bash", "x", [Effect("run", command)], str(folder))
+        (folder / "build/a.txt").write_text("theirs")
+        assert not recorder.after(f"c{turn}")
+        manager = UndoManager(recorder.store)
+        assert not manager.undo([turn], manager.plan([turn]).of("ready"))
+        assert (folder / "build/a.txt").read_text() == "mine", command

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agent_cli.policy.operands import OperandPath, resolve_word
+from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.find import FindCall, FindTerm
 from agent_cli.policy.shell.words import SimpleCommand, Word
 from agent_tools.record import Value
@@ -27,6 +28,7 @@ class Danger(Value):
     follows: it acts on the target of a link that is named.
     find: the call of `find` that selects what is lost, and its action that loses it.
     copied: directories that are copied recursively, each with its copy.
+    unpacked: archives that are unpacked.
     against: which changes git discards: all that are uncommitted, only those of files that the commit has, those that
         are not in the index, or staged ones.
     selective: only some of what is below its words is lost.
@@ -44,6 +46,7 @@ class Danger(Value):
     follows: bool = False
     find: tuple[FindCall, FindTerm] | None = None
     copied: tuple[tuple[str, str], ...] = ()
+    unpacked: tuple[Touch, ...] = ()
     against: Against = "HEAD"
     selective: bool = False
     tracked: bool = False

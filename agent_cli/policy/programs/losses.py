@@ -64,15 +64,15 @@ def _changed(found: Invocation) -> Iterator[Danger]:
 def _replaced(found: Invocation) -> Iterator[Danger]:
     row = found.row or row_of(found.name)
     replaced = [touch for touch in found.touches if touch.kind == "write" and touch.replaces]
-    if not replaced:
+    unpacked = tuple(touch for touch in found.touches if touch.unpacked is not None)
+    if not replaced and not unpacked:
         return
-    into = replaced[0].word
     trees = [t for t in found.touches if t.kind == "tree" and not (t.word.why or t.word.pattern or t.where.why)]
     copied: tuple[tuple[str, str], ...] = ()
-    if row.operands == "copy" and not into.why:
+    if row.operands == "copy" and replaced and not replaced[0].word.why:
         copied = tuple((touch.word.text, touch.where.text) for touch in trees)
     danger = Danger(found.part, "overwrite", (found.name,), _words(replaced), certain=row.empties)
-    yield danger.replace(follows=not row.renames, copied=copied)
+    yield danger.replace(follows=not row.renames, copied=copied, unpacked=unpacked)
 
 
 def _words(touches: Iterable[Touch]) -> tuple[Word, ...]:
