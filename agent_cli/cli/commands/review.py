@@ -19,9 +19,9 @@ from agent_cli.extras.reports.files import RunReports, check_target, write_text
 from agent_cli.extras.reports.findings import SCHEMA, SEVERITIES
 from agent_cli.extras.reports.review import NOTHING_TO_REVIEW, Review
 from agent_cli.git.review_target import ReviewTarget
-from agent_cli.shells.headless.input import Signals
 from agent_cli.shells.headless.output import FAILED, ProgressPrinter, RunListener, exit_code, failure_hint, outcome_of
 from agent_cli.shells.headless.result_object import result_object
+from agent_tools.process.child import StopSignals
 from agent_tools.text import one_line
 
 app = typer.Typer(add_completion=False)
@@ -115,7 +115,7 @@ def _ask(agent: Session, target: ReviewTarget, request: str, reports: RunReports
     view = LiveSession()
     progress = RunListener(ProgressPrinter(print_notice, verbose).show, view=view, pieces=verbose)
 
-    watch = Signals(agent.interrupt)
+    watch = StopSignals(agent.interrupt)
 
     def show(event: Event) -> None:
         if watch.caught:
