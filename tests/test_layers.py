@@ -142,9 +142,9 @@ DOORS = {
 BUDGETS = {
     "agent_cli": 1750, "agent_tools": 4320, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
     "agent_tools.edit": 2700, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 980,
-    "agent_tools.sandbox": 5530, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
-    "agent_tools.web": 850, "cli": 7120, "config": 2650, "console": 150, "doctor": 780, "shells.acp": 2150,
-    "extras.batch": 1700, "extras.evaluation": 1190, "extras.gate": 900, "extras.reports": 1330,
+    "agent_tools.sandbox": 5570, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
+    "agent_tools.web": 850, "cli": 7700, "config": 2650, "console": 150, "doctor": 780, "shells.acp": 2150,
+    "extras.batch": 1700, "extras.evaluation": 1190, "extras.gate": 920, "extras.reports": 1330,
     "extras.schedules": 740, "extras.server": 6860, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 8050, "kernel.session": 7170, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
