@@ -33,7 +33,7 @@ OPENS = {
     ("tools/agent_tools/shell/strays.py", "_environ"): "/proc, after each command: three times as fast",
     ("tools/agent_tools/shell/strays.py", "_last_number"): "/proc, after each command: three times as fast",
     ("agent_cli/kernel/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",
-    ("agent_cli/policy/programs/archives.py", "members"): "an archive from memory",
+    ("agent_cli/policy/programs/members.py", "_members_of"): "an archive from memory",
     ("agent_cli/kernel/engine/structured_output.py", "read_schema"): (
         "the user names it on the command line: `<(...)` is a pipe"
     ),

@@ -26,10 +26,11 @@ from agent_cli.policy.lost_files import (
 )
 from agent_cli.policy.operands import MAX_MATCHES
 from agent_cli.policy.programs.danger import Danger, DangerKind
+from agent_cli.policy.programs.unwrapping import GIVEN
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
-from agent_tools.text import counted, short_path
+from agent_tools.text import counted, short_path, shorten
 
 # In a tree with more files, only these are compared.
 _MAX_MARKS = 5_000
@@ -38,6 +39,7 @@ _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _MAX_LISTED = 10
 # More files that are overwritten share a line.
 _MAX_SINGLE = 3
+_MAX_CHARS = 60
 _REF = lazy_pattern(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -47,6 +49,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     lines: list[str] = []
     unplaced: dict[str, None] = {}
     for danger in found:
+        if danger.kind == "service":
+            lines.append(f"{shorten(danger.part.text, _MAX_CHARS)}: {danger.lost}, which undo does not cover")
+            continue
         describe = _DESCRIBED.get(danger.kind, _pushed)
         for cwd in danger.part.cwds or ():
             try:
@@ -55,7 +60,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
                 lines.append(f"{_describe_target(danger)}: what git knows about it could not be read {error}")
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_describe_target(danger)}: what would be lost could not be computed")
-        if danger.part.cwds is None:
+        if danger.part.cwds is None and (unknown := _unknown(danger.words)):
+            lines.append(f"{_describe_target(danger)}: it is not known what it acts on: {unknown}")
+        elif danger.part.cwds is None:
             unplaced[_describe_target(danger)] = None
     if unplaced:
         lines.append(f"{', '.join(unplaced)}: in an unknown directory, so it is not known what would be lost")
@@ -123,6 +130,9 @@ def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         for path in lost.files:
             shown = f"{links[path]} -> {path}" if path in links else _some([path], cwd)
             yield f"{verb} {shown} ({_size(os.lstat(path).st_size)}{_git_state(path, git)})"
+    unknown = _unknown(word for word in danger.words if danger.certain or word.why == GIVEN)
+    if unknown:
+        yield f"{_describe_target(danger)}: it is not known what it overwrites: {unknown}"
     for archive, folder in unknown_archives(danger, cwd):
         source = archive or "the archive"
         where = "this folder" if folder == cwd else short_path(folder, cwd)
@@ -322,7 +332,7 @@ def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]
             if len(entry) > 3 and (danger.kind == "clean" or not entry.startswith("??")):
                 path = os.path.join(top, entry[3:])
                 yield path, f"{entry[:2]} {_mark(path)}"
-    else:
+    elif danger.kind != "service":
         refs = "refs/stash" if danger.kind == "stash" else "refs/heads" if danger.kind == "branch" else "refs"
         yield refs, git.ask(cwd, "for-each-ref", "--format=%(objectname) %(refname)", refs)
 

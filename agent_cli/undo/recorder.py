@@ -330,9 +330,10 @@ class Recorder:
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
         """Return facts for an approval question: whether an undo can restore what a command destroys."""
         home, bounds = self._where.home, self._where.bounds
-        if not any(
-            destructive.dangers(shell_analysis.analyse(e.target, cwd, home)) for e in effects if e.kind == "run"
-        ):
+        runs = (shell_analysis.analyse(e.target, cwd, home) for e in effects if e.kind == "run")
+        # What services lose is said with the loss.
+        found = [danger for run in runs for danger in destructive.dangers(run) if danger.kind != "service"]
+        if not found:
             return ()
         try:
             named = self._named(effects, cwd)
@@ -342,6 +343,8 @@ class Recorder:
             missing += [f"{p} (too large)" for p in self.store.untracked(large)]
         except StoreError as error:
             return (f"undo: nothing of this can be restored: {error}",)
+        if not missing and any(d.part.cwds is None or any(word.why for word in d.words) for d in found):
+            return ("undo restores files of the project that are not ignored, and nothing else of this",)
         if not missing:
             return ("undo: a copy is saved first, and /undo restores it",)
         more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""

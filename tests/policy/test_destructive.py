@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import tarfile
 import time
@@ -392,7 +393,7 @@ def test_an_archive_names_the_files_that_it_overwrites(repo: Path) -> None:
     assert "overwrites 14 files (12.0 kB): a.py, new.txt, build/00.o" in found
     assert "of these: 1 as committed (git can restore them), 13 that git has no copy of" in found
     assert "may overwrite 14 files" in asked(repo, "tar xf x.tar --exclude='*.txt' --exclude='*.o'")
-    for command in ("tar xkf x.tar", "tar tf x.tar", "tar xf x.tar -C fresh", "tar xf none.tar"):
+    for command in ("tar xkf x.tar", "tar tf x.tar", "tar xf x.tar -C fresh"):
         assert "overwrite" not in asked(repo, command), command
 
 
@@ -438,6 +439,95 @@ def test_what_a_program_writes_is_named(repo: Path, command: str, said: str) -> 
     (repo / "empty").mkdir()
     found = asked(repo, command)
     assert said in found if said else "overwrite" not in found, found
+
+
+@pytest.mark.parametrize(
+    ("command", "lost"),
+    [
+        ("docker volume rm db", "deletes volumes and the data in them"),
+        ("docker --context x volume prune -f", "deletes volumes and the data in them"),
+        ("sudo podman system prune -af --volumes", "and volumes with the data in them"),
+        ("docker system prune -f", "deletes stopped containers and unused images"),
+        ("docker compose -f a.yml down -v", "deletes volumes and the data in them"),
+        ("docker compose down", ""),
+        ("docker rm -f web", "deletes containers and what was written in them"),
+        ("docker volume rm --help", ""),
+        ("docker run --rm x", ""),
+        ("kubectl -n prod delete pod x", "deletes objects of the cluster"),
+        ("kubectl delete -f x.yml --dry-run=client", ""),
+        ("kubectl get pods", ""),
+        ("helm uninstall x -n y", "removes a release"),
+        ("terraform -chdir=x destroy", "destroys infrastructure"),
+        ("terraform apply -auto-approve", "changes or destroys infrastructure"),
+        ("terraform apply", ""),
+        ("terraform plan -destroy", ""),
+        ("redis-cli -h h -p 1 FLUSHALL", "deletes all keys"),
+        ("redis-cli get x", ""),
+        ("dropdb x", "deletes all data of the database"),
+        ("psql -c 'DROP TABLE x'", "deletes data of the database (DROP)"),
+        ("psql -c 'begin; truncate a; commit'", "deletes data of the database (truncate)"),
+        ("psql -c \"select 'drop table'\"", ""),
+        ("mysql db -e 'delete from t'", "deletes data of the database (delete)"),
+        ("mongosh --eval 'db.dropDatabase()'", "deletes data of the database"),
+        ("crontab -r", "deletes all cron jobs"),
+        ("crontab jobs.txt", "replaces all cron jobs"),
+        ("crontab -l", ""),
+        ("aws --profile p s3 rm --recursive s3://b", "deletes files in the bucket"),
+        ("aws s3 rm s3://b/x --dryrun", ""),
+        ("aws ec2 terminate-instances --instance-ids i", "deletes resources of the account"),
+        ("aws s3 ls", ""),
+        ("gcloud compute instances delete x", "deletes resources of the account"),
+        ("gcloud compute instances list", ""),
+        ("gh repo delete x --yes", "deletes it at the hosting service"),
+        ("gh api repos/x -X DELETE", "deletes what the API names"),
+        ("gh pr view 1", ""),
+        ("npm unpublish a@1", "removes a package"),
+        ("npx prisma migrate reset", "deletes all data of the database"),
+        ("vagrant destroy -f", "deletes virtual machines"),
+        ("systemctl reboot", "ends all that runs on this machine"),
+        ("systemctl status x", ""),
+    ],
+)
+def test_what_a_service_loses_is_said(tmp_path: Path, command: str, lost: str) -> None:
+    found = asked(tmp_path, command)
+    if lost:
+        assert re.search(rf"{re.escape(lost)}.*, which undo does not cover", found), found
+    else:
+        assert "undo does not cover" not in found
+    effects = [Effect("run", command)]
+    broad = ("Bash",) if command.startswith("dropdb") else ("Bash", f"Bash({command.split()[0]}:*)")
+    for rule in broad if lost else ():
+        assert policy(tmp_path, allow=rule).decide("Bash", effects).level is not Level.ALLOW, rule
+    assert at_stake(command, str(tmp_path), "", GitReader(str(tmp_path), {}, "trusted")) == {}
+
+
+def test_a_rule_that_names_what_a_service_loses_allows_it(tmp_path: Path) -> None:
+    for command, rule in (
+        ("kubectl delete pod x", "Bash(kubectl delete:*)"),
+        ("terraform destroy", "Bash(terraform destroy)"),
+        ("docker volume rm x", "Bash(docker volume rm:*)"),
+        ("docker compose down", "Bash(docker compose:*)"),
+    ):
+        decided = policy(tmp_path, allow=rule).decide("Bash", [Effect("run", command)])
+        assert "not name" not in decided.reason, (command, decided.reason)
+    reason = policy(tmp_path, allow="Bash").decide("Bash", [Effect("run", "kubectl delete pod x")]).reason
+    assert reason == "destroys, which Bash does not name (kubectl delete)"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ('ls | while read f; do rm "$f"; done', 'rm: it is not known what it acts on: "$f" (the variable $f)'),
+        ("while read -r f; do rm -rf $f; done < list", "rm: it is not known what it acts on: $f"),
+        ("cat list | xargs rm -rf", "rm: it is not known what it acts on: … (what xargs is given)"),
+        ("cat list | xargs truncate -s 0", "truncate: it is not known what it overwrites: … (what xargs is given)"),
+        ("cat list | xargs tee < a.py", "tee: it is not known what it overwrites"),
+        ("cat list | xargs echo", ""),
+    ],
+)
+def test_what_is_not_known_of_a_loss_is_said(repo: Path, command: str, said: str) -> None:
+    found = asked(repo, command)
+    assert said in found if said else "not known" not in found, found
 
 
 def test_an_untrusted_workspace_runs_nothing(repo: Path) -> None:

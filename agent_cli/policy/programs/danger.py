@@ -12,7 +12,7 @@ from agent_tools.record import Value
 
 DangerKind = Literal[
     "delete", "tree", "overwrite", "attributes", "restore", "reset", "clean", "stash", "branch", "push", "unpush",
-    "history", "ref", "unknown",
+    "history", "ref", "unknown", "service",
 ]  # fmt: skip
 Against = Literal["HEAD", "commit", "index", "staged", "nothing"]
 
@@ -34,6 +34,7 @@ class Danger(Value):
     selective: only some of what is below its words is lost.
     tracked: only files are lost that git tracks. unsaved: only what no commit has is lost.
     excluded: patterns of files that `git clean` keeps, or adds with -X.
+    lost: of "service", what is lost, as a clause.
     """
 
     part: SimpleCommand
@@ -52,6 +53,7 @@ class Danger(Value):
     tracked: bool = False
     unsaved: bool = False
     excluded: tuple[str, ...] = ()
+    lost: str = ""
 
     def targets(self, cwd: str) -> list[OperandPath]:
         """Return the paths that its words name in a directory, which is the one that `git -C` leads to."""

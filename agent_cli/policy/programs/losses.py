@@ -10,6 +10,7 @@ from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.find import FindCall, FindTerm
 from agent_cli.policy.programs.git_losses import git_dangers
 from agent_cli.policy.programs.invocation import Invocation, finder_of, invocation
+from agent_cli.policy.programs.services import service_losses
 from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.words import SimpleCommand, Word
 
@@ -31,6 +32,7 @@ def losses(part: SimpleCommand) -> Iterator[Danger]:
         yield from _removed(found)
         yield from _changed(found)
         yield from _replaced(found)
+    yield from service_losses(found)
 
 
 def _removed(found: Invocation) -> Iterator[Danger]:
