@@ -166,16 +166,14 @@ class Git:
 
     def pack_blobs(self, contents: Iterable[bytes]) -> None:
         """Store many contents of our own in packs, at less cost than as a file each. Raises StoreError."""
+        words = ("fast-import", "--quiet", "--depth=0")
         feed = bytearray()
         for data in contents:
             feed += b"blob\ndata %d\n%b\n" % (len(data), data)
             if len(feed) > _BATCH_BYTES:
-                self._import(feed)
-                feed = bytearray()
-        self._import(feed)
-
-    def _import(self, feed: bytearray) -> None:
-        self.run("fast-import", "--quiet", "--done", "--depth=0", feed=bytes(feed + b"done\n"))
+                self.run(*words, feed=bytes(feed))
+                feed.clear()
+        self.run(*words, feed=bytes(feed))
 
     def keep_tree(self, files: Mapping[str, tuple[str, str]]) -> str:
         """Store the tree of these files, each with mode and object, and the trees in it; return its ID.

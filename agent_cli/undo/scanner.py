@@ -238,8 +238,7 @@ class Scanner:
             wanted.add.remove(path)
             wanted.refuse(path, UNREADABLE)
 
-        if len(wanted.add) >= _MANY_FILES:
-            # Git stores as a file each what it does not find.
+        if len(wanted.add) >= _MANY_FILES:  # git stores as a file each what it does not find
             self._git.pack_blobs(self._contents(wanted.add))
         try:
             update_index(run, removed, list(wanted.add), refuse)
@@ -249,10 +248,14 @@ class Scanner:
     def _contents(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield what can be read of the regular files."""
         for path in paths:
-            with suppress(OSError), open(os.open(f"{self.base}/{path}", OPEN_TO_READ), "rb", 0) as file:
-                state = os.fstat(file.fileno())
-                if stat.S_ISREG(state.st_mode) and state.st_size <= self._bounds.file:
-                    yield file.read(state.st_size)
+            with suppress(OSError):
+                descriptor = os.open(f"{self.base}/{path}", OPEN_TO_READ)
+                try:
+                    state = os.fstat(descriptor)
+                    if stat.S_ISREG(state.st_mode) and state.st_size <= self._bounds.file:
+                        yield os.read(descriptor, state.st_size)
+                finally:
+                    os.close(descriptor)
 
     def _save(self, known: _Seed | None, removed: list[str], wanted: _Selection, began: int, mark: str) -> Snapshot:
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
