@@ -51,6 +51,7 @@ _CACHES = "".join(f"{name}/\n" for name in CACHES)
 # Ignored in folders that are not repositories.
 _JUNK = f"node_modules/\n.venv/\nvenv/\n.tox/\n.nox/\n{_CACHES}"
 GIT_SECONDS = 60.0
+_BATCH_BYTES = 8 << 20
 # Limit in bytes for git's output, which includes contents of files.
 MAX_OUTPUT_BYTES = 2 << 30
 
@@ -162,6 +163,17 @@ class Git:
         except OSError as error:
             raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
         return oid
+
+    def pack_blobs(self, contents: Iterable[bytes]) -> None:
+        """Store many contents of our own in packs, at less cost than as a file each. Raises StoreError."""
+        words = ("fast-import", "--quiet", "--depth=0")
+        feed = bytearray()
+        for data in contents:
+            feed += b"blob\ndata %d\n%b\n" % (len(data), data)
+            if len(feed) > _BATCH_BYTES:
+                self.run(*words, feed=bytes(feed))
+                feed.clear()
+        self.run(*words, feed=bytes(feed))
 
     def keep_tree(self, files: Mapping[str, tuple[str, str]]) -> str:
         """Store the tree of these files, each with mode and object, and the trees in it; return its ID.

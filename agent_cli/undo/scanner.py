@@ -13,6 +13,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,7 @@ class _Seed(Value):
 
 
 def _seed(git: Git, root: Path, index: Path, began: int, own: str = "") -> _Seed | None:
-    """Create `index` from the user's; None if that is impossible.
-
-    own: the folder of the program's own data, which is left out.
-    """
+    """Create `index` from the user's, without the program's own data; None if that is impossible."""
     source = user_index(root)
     if source is None:
         return None
@@ -92,10 +90,9 @@ def _drop_unreliable(git: Git, root: str, index: Path, began: int, own: str) -> 
             doubted[path] = None
     doubted.update(dict.fromkeys(_converted_files(git, root, index, [name for name, _, _ in reliable])))
     if doubted:
-        names = join_paths(doubted)
-        git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=root, index=index)
+        git.run("update-index", "-z", "--force-remove", "--stdin", feed=join_paths(doubted), tree=root, index=index)
     # Later changes of permissions also change the time that the index has of a file.
-    return _Seed(list(doubted), look.modes(), look.young)
+    return _Seed(list(doubted), FileModes.of_found(look.by_mode), look.young)
 
 
 def _converted_files(git: Git, root: str, index: Path, names: list[bytes]) -> list[str]:
@@ -123,11 +120,14 @@ def _bytes(file: str) -> bytes:
         return b""
 
 
+OPEN_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
 BEHIND_LINK = "its folder is a link"
 MAX_FILES = 100_000
+# From this number on, new contents are stored in packs.
+_MANY_FILES = 500
 # Size limit for the store's own files.
 MAX_STATE_BYTES = 1 << 30
 # Limit for ignored files that a command destroys.
@@ -223,7 +223,7 @@ class Scanner:
         self._update_index(removed, wanted)
         if known is not None and not fresh:
             seed = _Seed([], FileModes.from_json(known["modes"]), known["young"])
-        return self._write_state(known, seed, removed, wanted, began, borrowed)
+        return self._save(seed, removed, wanted, began, borrowed)
 
     def _update_index(self, removed: list[str], wanted: _Selection) -> None:
         """Update our index; a file that turns out to be unreadable is skipped. Raises StoreError."""
@@ -238,33 +238,38 @@ class Scanner:
             wanted.add.remove(path)
             wanted.refuse(path, UNREADABLE)
 
+        if len(wanted.add) >= _MANY_FILES:  # git stores as a file each what it does not find
+            self._git.pack_blobs(self._contents(wanted.add))
         try:
             update_index(run, removed, list(wanted.add), refuse)
         except GitError as error:
             raise StoreError(str(error)) from None
 
-    def _write_state(
-        self,
-        known: dict[str, Any] | None,
-        earlier: _Seed | None,
-        removed: list[str],
-        wanted: _Selection,
-        began: int,
-        borrowed: str,
-    ) -> Snapshot:
+    def _contents(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield what can be read of the regular files."""
+        for path in paths:
+            with suppress(OSError):
+                descriptor = os.open(f"{self.base}/{path}", OPEN_TO_READ)
+                try:
+                    state = os.fstat(descriptor)
+                    if stat.S_ISREG(state.st_mode) and state.st_size <= self._bounds.file:
+                        yield os.read(descriptor, state.st_size)
+                finally:
+                    os.close(descriptor)
+
+    def _save(self, known: _Seed | None, removed: list[str], wanted: _Selection, began: int, mark: str) -> Snapshot:
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
-        if earlier is None:
+        if known is None:
             look = _Look(self.base, began)
             for path in wanted.add:
                 look.at(path)
-            table, young = look.modes(), look.young
+            table, young = FileModes.of_found(look.by_mode), look.young
         else:
-            table = earlier.modes
+            table = known.modes
             table.change(self.base, removed, wanted.add)
-            young = self._recent(dict.fromkeys([*earlier.young, *wanted.add]), began)
-        modes = table.plain()
-        perms = known["perms"] if known is not None and known["modes"] == modes else table.stored(self._git)
-        state = {"tree": tree, "perms": perms, "modes": modes, "young": young, "borrowed": borrowed}
+            young = self._recent(dict.fromkeys([*known.young, *wanted.add]), began)
+        perms = table.stored(self._git)
+        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": mark}
         write_atomic(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Snapshot(self.base, tree, perms, wanted.skipped)
 
@@ -395,12 +400,12 @@ def stat_signature(state: os.stat_result) -> str:
 
 
 class _Look:
-    """Looks at files below a folder, each once. young: the links and files that have changed since a moment."""
+    """Looks at files below a folder: by permissions, links excluded, and the young ones, changed since `began`."""
 
     def __init__(self, base: str, began: int) -> None:
         self._base = base
         self._began = began
-        self._by_mode: dict[int, list[str]] = {}
+        self.by_mode: dict[int, list[str]] = {}
         self.young: list[str] = []
 
     def at(self, path: str) -> os.stat_result | None:
@@ -410,11 +415,8 @@ class _Look:
             if state.st_ctime >= self._began - 1:
                 self.young.append(path)
             if stat.S_ISREG(state.st_mode):
-                self._by_mode.setdefault(stat.S_IMODE(state.st_mode), []).append(path)
+                self.by_mode.setdefault(stat.S_IMODE(state.st_mode), []).append(path)
         return state
-
-    def modes(self) -> FileModes:
-        return FileModes.of_found(self._by_mode)
 
 
 class FileModes:

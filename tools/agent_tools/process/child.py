@@ -257,8 +257,9 @@ def read_until_exit(
             for stream in parts:
                 if stream is not None:
                     ready.register(stream, selectors.EVENT_READ)
-            if left:
-                ready.register(process.stdin, selectors.EVENT_WRITE)  # type: ignore[arg-type]
+            if left and process.stdin is not None:
+                os.set_blocking(process.stdin.fileno(), False)
+                ready.register(process.stdin, selectors.EVENT_WRITE)
             elif process.stdin is not None:
                 process.stdin.close()
             while ready.get_map() and not cause:
@@ -270,7 +271,7 @@ def read_until_exit(
                 for key, _ in ready.select(max(min(until, check_at) - now, 0)) if not cause else ():
                     if key.fileobj is process.stdin:
                         with suppress(BrokenPipeError):
-                            left = left[os.write(key.fd, left[:4096]) :]
+                            left = left[os.write(key.fd, left[: 1 << 16]) :]
                             if left:
                                 continue
                         ready.unregister(key.fileobj)
