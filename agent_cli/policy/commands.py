@@ -383,6 +383,7 @@ class CommandEvaluator:
         # After a wrapper, the name of a builtin means a program.
         if part.words and (names or part.words[0].text not in BUILTINS):
             names.append(part.words[0].text)
+            names += row_of(part.program).helpers.split()
         return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._context))), "")
 
     def _not_reading_git(self, part: SimpleCommand) -> str:

@@ -51,6 +51,21 @@ def test_a_program_of_the_workspace_or_of_a_folder_that_moves_is_not_the_usual_o
     assert _gate(root, "/usr/bin:/bin:bin").decide("Bash", [Effect("run", "cat a.txt")]).level is Level.ALLOW
 
 
+@pytest.mark.parametrize(
+    ("helper", "command"),
+    [
+        ("grep", "egrep x a.txt"), ("git", "ag x"), ("gzip", "tar -tf a.tar.gz"), ("xz", "tar tf a.tar"),
+        ("gzip", "zcat a.gz"), ("jq", "yq .x a.yaml"), ("git", "gh pr list"), ("grep", "ls | fgrep x"),
+    ],
+)  # fmt: skip
+def test_a_program_that_another_one_starts_is_not_the_usual_one_either(root: Path, helper: str, command: str) -> None:
+    (root / "bin").mkdir()
+    shutil.copy("/bin/true", root / "bin" / helper)
+    decision = _gate(root, f"{root}/bin:/usr/bin:/bin").decide("Bash", [Effect("run", command)])
+    assert decision.level is Level.ASK
+    assert f"{helper} is {root}/bin/{helper}, a file of the workspace" in decision.reason
+
+
 def test_the_python_of_a_virtual_environment_is_python(root: Path) -> None:
     folder = root / ".venv/bin"
     folder.mkdir(parents=True)

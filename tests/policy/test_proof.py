@@ -27,8 +27,9 @@ WATCHED = (
     "symlinkat,truncate,ftruncate,chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat,mknod,mknodat,socket,connect,bind,"
     "setxattr,utimensat,kill,mount,ptrace,settimeofday,clock_settime,sethostname,reboot"
 )
-# Programs that are shell scripts, with what they run.
+# Programs that are shell scripts or start others, with what they run; ag asks git for the setting core.excludesFile.
 _SCRIPTS = {
+    "ag": {"sh", "git"},
     "which": {"sh", "dash"},
     "egrep": {"sh", "dash", "grep"},
     "fgrep": {"sh", "dash", "grep"},

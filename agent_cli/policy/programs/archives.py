@@ -280,9 +280,11 @@ def _packer(value: str, *, keeps: bool = False) -> Row:
     )  # fmt: skip
 
 
+_COMPRESSORS = "gzip bzip2 xz zstd lzip lzma lzop compress"
 ARCHIVE_ROWS = expand_rows({
     "tar bsdtar gtar": Row("", shows="text", flags="-t -v -z -j -J --list --verbose --gzip --bzip2 --xz",
-        read="-f --file", prepare=_dashed_tar, check=_check_tar, own=True, subcommands=1, effects=_tar),
+        read="-f --file", prepare=_dashed_tar, check=_check_tar, own=True, subcommands=1, effects=_tar,
+        helpers=_COMPRESSORS),
     "zip": Row("", starts="-TT --unzip-command", act="-m --move -@ --names-stdin", into="-b",
         write="-O --output-file -lf --logfile-path", value="-x -i -n", links="! -y --symlinks", effects=_zip),
     "unzip": Row("", shows="content", flags=_UNZIP_SHOWS + " -q -1", into="-d", value="-x", act="-: -P",
@@ -297,6 +299,6 @@ ARCHIVE_ROWS = expand_rows({
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
     "7z 7za 7zz": Row("", shows="content", flags="-slt -ba -r", own=True, subcommands=1, check=_check_seven,
         links="*", effects=_seven),
-    "zcat bzcat xzcat zstdcat": reading_row("content", "fvq"),
+    "zcat bzcat xzcat zstdcat": reading_row("content", "fvq", helpers=_COMPRESSORS),
     "jar": Row("", own=True, subcommands=1, effects=_tar),
 })  # fmt: skip

@@ -69,6 +69,7 @@ class Row:
     subcommands: number of its first words that say what it does. nested: only after these the second one does, too.
     offers: subcommands, with commas between them, for which a rule with any arguments is offered; "*" for all: they run
         the project's own code, or take arguments that change with every call, none of which names a program or output.
+    helpers: the programs that it starts by their names, which PATH may lead to others.
     repository: it runs git in the repository, so that git's configuration says what else it starts.
     whole: what it changes may be a directory, with everything below it.
     empty_only: it removes no directory that holds something, and no file.
@@ -91,7 +92,7 @@ class Row:
         asks: Callable[[str, Arguments], str] | None = None, versions: str = "", wraps: int | None = None,
         gated: bool = False, hides: bool = False, starts_after: str = "", interprets: bool = False,
         subcommands: int = 0, nested: str = "", offers: str = "", renames: bool = False, empties: bool = False,
-        empty_only: bool = False, repository: bool = False, whole: bool = False,
+        empty_only: bool = False, helpers: str = "", repository: bool = False, whole: bool = False,
     ) -> None:  # fmt: skip
         # Nothing is split here: there are hundreds of rows, of which a command needs one or two.
         self.operands = operands
@@ -114,7 +115,7 @@ class Row:
         self.outside, self.outside_verbs = outside, outside_verbs or {}
         self.verbs, self.asks = verbs or {}, asks
         self.wraps, self.gated, self.hides, self.interprets = wraps, gated, hides, interprets
-        self.nested, self.repository, self.whole = nested, repository, whole
+        self.nested, self.helpers, self.repository, self.whole = nested, helpers, repository, whole
         self.subcommands, self.renames, self.empties, self.empty_only = subcommands, renames, empties, empty_only
         self.joined: tuple[str, ...] = ()
 

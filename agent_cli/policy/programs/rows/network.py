@@ -280,7 +280,7 @@ NETWORK_ROWS = expand_rows({
             "version": reading_row("text", "", "", "short"),
         })),
     "gh": Row("", subcommands=2, partly=True, others="value", write="-O", into="-D --dir", act="--show-token",
-        repository=True,
+        repository=True, helpers="git",
         effects=_gh,
         versions="--version", network="*", outside=KEYS, asks=_asks_gh, verbs=by_verbs({
             "pr list, issue list, run list, release list, workflow list, label list": _GH_LIST,

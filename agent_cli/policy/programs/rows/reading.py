@@ -149,6 +149,7 @@ _GREP = reading_row(
     "no-filename byte-offset text null-data null initial-tab binary only-matching recursive line-buffered",
     "regexp max-count after-context before-context context color? colour? label include exclude exclude-dir "
     "binary-files", numbers=True, read="-f --file", tree="-r --recursive", links="-R --dereference-recursive",
+    helpers="grep",  # egrep and fgrep are scripts
     effects=_search(f"{_RECURSIVE} -d --directories"),
 )  # fmt: skip
 _SUM = reading_row("content", "btz", "", "binary text tag zero")
@@ -203,7 +204,7 @@ READING_ROWS = expand_rows({
         "literal fixed-strings hidden invert-match word-regexp only-matching nocolor color nogroup group column "
         "numbers nonumbers print0 python js go rust java ruby html css markdown shell no-recurse",
         "after before context depth ignore ignore-dir file-search-regex max-count type", tree="*", here=True,
-        steer="-p --path-to-ignore", starts="--pager", effects=_search(""),
+        steer="-p --path-to-ignore", starts="--pager", helpers="git", effects=_search(""),
     ),
     "fd fdfind": reading_row(
         "names", "HIusigFalLp01", "dteEoSc",
@@ -245,7 +246,7 @@ READING_ROWS = expand_rows({
     "yq": reading_row("content", "rcCMnPNMjyYe", "Ipo",
         "prettyPrint no-colors colors null-input unwrapScalar exit-status no-doc yaml-output",
         "indent output-format input-format", act="-i --inplace --in-place", write="-s --split-exp", steer="--from-file",
-        check=_check_yq, effects=_yq, versions="--version"),
+        check=_check_yq, effects=_yq, versions="--version", helpers="jq"),
     "stat": reading_row("names", "Lft", "c", "dereference file-system terse", "format printf cached"),
     "file": reading_row("content", "bhikLN0", "F", "brief mime mime-type mime-encoding no-dereference", steer="-m -f"),
     "du": reading_row("names", "abchklmPsxS0", "dtB", "all inodes apparent-size bytes total human-readable summarize",
