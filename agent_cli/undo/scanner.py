@@ -387,8 +387,35 @@ def stat_signature(state: os.stat_result) -> str:
     return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
 
 
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Return the folders that paths lie in, each with a slash at its end."""
+    found: set[str] = set()
+    for path in paths:
+        at = path.rfind("/")
+        while at > 0 and path[: at + 1] not in found:
+            found.add(path[: at + 1])
+            at = path.rfind("/", 0, at)
+    return found
+
+
+def _private_folders(base: str, paths: Iterable[str]) -> dict[str, int]:
+    modes = ((folder, _folder_mode(base, folder)) for folder in _folders(paths))
+    return {folder: mode for folder, mode in modes if mode & 0o700 == 0o700 and mode & 0o055 != 0o055}
+
+
+def _folder_mode(base: str, folder: str) -> int:
+    try:
+        state = os.lstat(os.path.join(base, folder.rstrip("/")))
+    except OSError:
+        return 0
+    return stat.S_IMODE(state.st_mode) if stat.S_ISDIR(state.st_mode) else 0
+
+
 class FileModes:
-    """Permissions of files: the usual ones for executable and for other files, and exceptions."""
+    """Permissions of files: the usual ones for executable and for other files, and exceptions.
+
+    Among these are the folders with files that not everyone may enter; their names end with a slash.
+    """
 
     def __init__(self, usual: tuple[int, int], odd: dict[str, int]) -> None:
         self.usual = usual
@@ -396,7 +423,10 @@ class FileModes:
 
     @classmethod
     def of_all(cls, base: str, paths: Iterable[str]) -> FileModes:
-        return cls.of_found({p: _mode(base, p) for p in paths})
+        listed = list(paths)
+        table = cls.of_found({p: _mode(base, p) for p in listed})
+        table.odd |= _private_folders(base, listed)
+        return table
 
     @classmethod
     def of_found(cls, found: Mapping[str, int | None]) -> FileModes:
@@ -416,7 +446,11 @@ class FileModes:
     def change(self, base: str, removed: Iterable[str], added: Iterable[str]) -> None:
         for path in removed:
             self.odd.pop(path, None)
-        for path in added:
+        new = list(added)
+        for folder in _folders(new):
+            self.odd.pop(folder, None)
+        self.odd |= _private_folders(base, new)
+        for path in new:
             self.odd.pop(path, None)
             mode = _mode(base, path)
             if mode is not None and mode not in self.usual:
