@@ -51,6 +51,7 @@ _CACHES = "".join(f"{name}/\n" for name in CACHES)
 # Ignored in folders that are not repositories.
 _JUNK = f"node_modules/\n.venv/\nvenv/\n.tox/\n.nox/\n{_CACHES}"
 GIT_SECONDS = 60.0
+_BATCH_BYTES = 8 << 20
 # Limit in bytes for git's output, which includes contents of files.
 MAX_OUTPUT_BYTES = 2 << 30
 
@@ -163,6 +164,17 @@ class Git:
             raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
         return oid
 
+    def pack_blobs(self, contents: Iterable[bytes]) -> None:
+        """Store many contents of our own in packs, at less cost than as a file each. Raises StoreError."""
+        words = ("fast-import", "--quiet", "--depth=0")
+        feed = bytearray()
+        for data in contents:
+            feed += b"blob\ndata %d\n%b\n" % (len(data), data)
+            if len(feed) > _BATCH_BYTES:
+                self.run(*words, feed=bytes(feed))
+                feed.clear()
+        self.run(*words, feed=bytes(feed))
+
     def keep_tree(self, files: Mapping[str, tuple[str, str]]) -> str:
         """Store the tree of these files, each with mode and object, and the trees in it; return its ID.
 
@@ -230,12 +242,18 @@ class Git:
     def have(self, oids: Iterable[str], *, local: bool = False) -> dict[str, int]:
         """Return the sizes of the objects that exist. Raises StoreError."""
         wanted = list(dict.fromkeys(oids))
-        if not wanted:
-            return {}
-        feed = "\n".join([*wanted, ""]).encode()
-        out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, local=local)
-        rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
-        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+        sizes = self.sizes(wanted, local=local)
+        return {oid: size for oid, size in zip(wanted, sizes, strict=True) if size >= 0}
+
+    def sizes(self, oids: Sequence[str], *, local: bool = False) -> list[int]:
+        """Return the size of each object, -1 if it does not exist. Raises StoreError."""
+        if not oids:
+            return []
+        feed = "\n".join([*oids, ""]).encode()
+        rows = self.run("cat-file", "--batch-check=%(objectsize)", feed=feed, local=local).splitlines()
+        if len(rows) != len(oids):
+            raise StoreError("git cat-file did not answer for each object")
+        return [int(row) if row.isdigit() else -1 for row in rows]
 
     def differences(
         self, pairs: Iterable[tuple[str, str]], *, folders: bool = False

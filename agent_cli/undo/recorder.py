@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from agent_cli.kernel.messages import Message, is_user_message, user_text
+from agent_cli.kernel.messages import Message, is_user_message
 from agent_cli.undo.git_store import Row, StoreError, TooManyFilesError
 from agent_cli.undo.left_out import NESTED
 from agent_cli.undo.manifest import After, Before, RecordedTurn
@@ -242,9 +242,7 @@ class Recorder:
     def turn(self, history: Sequence[Message], *, new: bool, agent: bool = False) -> None:
         """Start or resume a turn with this history. agent: it is that of a sub-agent in the background."""
         # Messages that the program added, such as hook context or a nudge, do not begin or name a turn.
-        at, text = next(
-            ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
-        )
+        at, text = next(((n, m.words) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, ""))
         self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp(), agent)
         self._recorded_number, self._new, self._first = -1, new, True
 

@@ -12,8 +12,8 @@ import os
 import re
 import stat
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,58 +42,63 @@ def user_index(root: Path) -> Path | None:
     return index if index is not None and os.path.isfile(index) else None  # noqa: PTH113 - as elsewhere
 
 
-def seed(git: Git, root: Path, index: Path, own: str = "") -> list[str] | None:
-    """Create `index` from the user's; return the paths to read from disk, or None if that is impossible.
+class _Seed(Value):
+    """What an index was created with.
 
-    own: the folder of the program's own data, which is left out.
+    doubted: the paths that are to be read from disk.
+    modes, young: permissions of the others, and the recent ones among them.
     """
+
+    doubted: list[str]
+    modes: FileModes
+    young: list[str]
+
+
+def _seed(git: Git, root: Path, index: Path, began: int, own: str = "") -> _Seed | None:
+    """Create `index` from the user's, without the program's own data; None if that is impossible."""
     source = user_index(root)
     if source is None:
         return None
     try:
         copy_index(source, index)
-        listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
-        return _drop_unreliable(git, str(root), index, listed, own)
+        return _drop_unreliable(git, str(root), index, began, own)
     except (OSError, StoreError, ValueError):
         index.unlink(missing_ok=True)
         return None
 
 
-def _drop_unreliable(git: Git, root: str, index: Path, listed: bytes, own: str) -> list[str]:
-    """Remove unreliable entries from the index; return their paths."""
-    entries: dict[str, tuple[str, str]] = {}
+def _drop_unreliable(git: Git, root: str, index: Path, began: int, own: str) -> _Seed:
+    """Remove unreliable entries from the index."""
+    reliable: list[tuple[bytes, str, bool]] = []
     doubted: dict[str, None] = {}
-    for row in listed.split(b"\0"):
-        if not row:
-            continue
+    for row in git.run("ls-files", "-z", "-v", "-s", tree=root, index=index).split(b"\0"):
         head, _, name = row.partition(b"\t")
-        tag, mode, oid, stage = head.decode("ascii").split()
-        path = os.fsdecode(name)
-        if tag != "H" or stage != "0" or mode == "160000" or (own and path.startswith(own)):
-            doubted[path] = None
-        else:
-            entries[path] = (mode, oid)
-    sizes = git.have(oid for _, oid in entries.values())
-    for path, (mode, oid) in entries.items():
-        size = sizes.get(oid, -1)
-        try:
-            there = os.lstat(f"{root}/{path}")
-        except OSError:
+        if not head:
             continue
+        tag, mode, oid, stage = head.split()
+        unusual = tag != b"H" or stage != b"0" or mode == b"160000"
+        if unusual or (own and os.fsdecode(name).startswith(own)):
+            doubted[os.fsdecode(name)] = None
+        else:
+            reliable.append((name, oid.decode("ascii"), mode == b"120000"))
+    look = _Look(root, began)
+    for (name, _, link), size in zip(reliable, git.sizes([oid for _, oid, _ in reliable]), strict=True):
+        path = os.fsdecode(name)
+        there = look.at(path)
         # A different size means that the file was changed, or that git converted it.
-        if size < 0 or (stat.S_ISREG(there.st_mode) and mode != "120000" and there.st_size != size):
+        if there and (size < 0 or (not link and there.st_size != size and stat.S_ISREG(there.st_mode))):
             doubted[path] = None
-    doubted.update(dict.fromkeys(_converted_files(git, root, index, list(entries))))
+    doubted.update(dict.fromkeys(_converted_files(git, root, index, [name for name, _, _ in reliable])))
     if doubted:
-        names = join_paths(doubted)
-        git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=root, index=index)
-    return list(doubted)
+        git.run("update-index", "-z", "--force-remove", "--stdin", feed=join_paths(doubted), tree=root, index=index)
+    # Later changes of permissions also change the time that the index has of a file.
+    return _Seed(list(doubted), FileModes.of_found(look.by_mode, root), look.young)
 
 
-def _converted_files(git: Git, root: str, index: Path, paths: list[str]) -> list[str]:
+def _converted_files(git: Git, root: str, index: Path, names: list[bytes]) -> list[str]:
     """Return the files that a filter or another encoding may change without changing their size."""
-    attributes = [p for p in paths if p.rpartition("/")[2] == ".gitattributes"]
-    attributes += [p for p in (".gitattributes",) if p not in attributes]
+    found = (os.fsdecode(name) for name in names if name.endswith(b".gitattributes"))
+    attributes = dict.fromkeys([".gitattributes", *(p for p in found if p.rpartition("/")[2] == ".gitattributes")])
     files = [f"{root}/{p}" for p in attributes] + [str(f / "info/attributes") for f in git_folders(Path(root))]
     if not any(_CONVERTS.search(_bytes(f)) for f in files):
         return []
@@ -101,7 +106,7 @@ def _converted_files(git: Git, root: str, index: Path, paths: list[str]) -> list
     plain = Git(git.home.with_name("attributes.git"), git.program)
     own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
     write_atomic(plain.home / "info/attributes", own, sync=False)
-    feed = join_paths(paths)
+    feed = b"".join(name + b"\0" for name in names)
     words = ("check-attr", "-z", "--stdin", "filter", "working-tree-encoding")
     fields = plain.run(*words, feed=feed, tree=root, index=index).split(b"\0")
     rows = zip(fields[0::3], fields[2::3], strict=False)
@@ -115,11 +120,14 @@ def _bytes(file: str) -> bytes:
         return b""
 
 
+OPEN_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
 BEHIND_LINK = "its folder is a link"
 MAX_FILES = 100_000
+# From this number on, new contents are stored in packs.
+_MANY_FILES = 500
 # Size limit for the store's own files.
 MAX_STATE_BYTES = 1 << 30
 # Limit for ignored files that a command destroys.
@@ -199,20 +207,23 @@ class Scanner:
         if fresh:
             # Read everything from disk once more.
             self.index.unlink(missing_ok=True)
-        first = (seed(self._git, Path(self.base), self.index, self._own) if fresh else None) or []
+        seed = _seed(self._git, Path(self.base), self.index, began, self._own) if fresh else None
+        first = seed.doubted if seed else []
         first, gone, dirty, others = (self._without_own(paths) for paths in (first, *self._differences()))
         if known is not None:
             dirty += sorted(set(self._changed_modes(known)) - {*dirty, *gone})
-        gone = [p for p in gone if p not in set(first)]
+        gone = sorted(set(gone) - set(first))
         wanted = self._choose([*first, *dirty], others)
-        removed = [*gone, *(p for p in wanted.skipped if p in set(dirty))]
+        removed = [*gone, *(wanted.skipped.keys() & set(dirty))]
         if known is not None and not fresh and not removed and not wanted.add:
             self._drop_old(known, began)
             return Snapshot(self.base, known["tree"], known["perms"], wanted.skipped)
         # If the process is killed after this, the index has no known tree.
         self._state.unlink(missing_ok=True)
         self._update_index(removed, wanted)
-        return self._write_state(known, fresh, removed, wanted, began, borrowed)
+        if known is not None and not fresh:
+            seed = _Seed([], FileModes.from_json(known["modes"]), known["young"])
+        return self._save(seed, removed, wanted, began, borrowed)
 
     def _update_index(self, removed: list[str], wanted: _Selection) -> None:
         """Update our index; a file that turns out to be unreadable is skipped. Raises StoreError."""
@@ -227,31 +238,38 @@ class Scanner:
             wanted.add.remove(path)
             wanted.refuse(path, UNREADABLE)
 
+        if len(wanted.add) >= _MANY_FILES:  # git stores as a file each what it does not find
+            self._git.pack_blobs(self._contents(wanted.add))
         try:
             update_index(run, removed, list(wanted.add), refuse)
         except GitError as error:
             raise StoreError(str(error)) from None
 
-    def _write_state(
-        self,
-        known: dict[str, Any] | None,
-        fresh: bool,
-        removed: list[str],
-        wanted: _Selection,
-        began: int,
-        borrowed: str,
-    ) -> Snapshot:
+    def _contents(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield what can be read of the regular files."""
+        for path in paths:
+            with suppress(OSError):
+                descriptor = os.open(f"{self.base}/{path}", OPEN_TO_READ)
+                try:
+                    state = os.fstat(descriptor)
+                    if stat.S_ISREG(state.st_mode) and state.st_size <= self._bounds.file:
+                        yield os.read(descriptor, state.st_size)
+                finally:
+                    os.close(descriptor)
+
+    def _save(self, known: _Seed | None, removed: list[str], wanted: _Selection, began: int, mark: str) -> Snapshot:
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
-        if fresh or known is None:
-            added = self._paths()
-            table = FileModes.of_all(self.base, added)
+        if known is None:
+            look = _Look(self.base, began)
+            for path in wanted.add:
+                look.at(path)
+            table, young = FileModes.of_found(look.by_mode, self.base), look.young
         else:
-            added = [*known["young"], *wanted.add]
-            table = FileModes.from_json(known["modes"])
+            table = known.modes
             table.change(self.base, removed, wanted.add)
-        perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
-        young = self._recent(dict.fromkeys(added), began)
-        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
+            young = self._recent(dict.fromkeys([*known.young, *wanted.add]), began)
+        perms = table.stored(self._git)
+        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": mark}
         write_atomic(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Snapshot(self.base, tree, perms, wanted.skipped)
 
@@ -307,10 +325,6 @@ class Scanner:
     def _without_own(self, paths: list[str]) -> list[str]:
         return [path for path in paths if not path.startswith(self._own)] if self._own else paths
 
-    def _paths(self) -> list[str]:
-        listed = self._git.run("ls-files", "-z", index=self.index, tree=self.base)
-        return split_paths(listed)
-
     def _choose(self, known: list[str], others: list[str]) -> _Selection:
         """Choose the paths to read, within the limits."""
         if len(others) > MAX_FILES:
@@ -320,19 +334,17 @@ class Scanner:
             if path.endswith("/"):
                 wanted.skipped[path.rstrip("/")] = (NESTED, "")
         candidates = [(p, True) for p in known] + [(p, False) for p in others if not p.endswith("/")]
-        found = [
-            (state.st_size, path, seen, state) for path, seen in candidates if (state := lstat_file(self.base, path))
-        ]
-        large = [path for size, path, seen, _ in found if seen and size > self._bounds.file]
+        found = [(state.st_size, path, seen) for path, seen in candidates if (state := lstat_file(self.base, path))]
+        large = [path for size, path, seen in found if seen and size > self._bounds.file]
         tracked = self.tracked(large) if large else set()
         room = self._bounds.total
-        for size, path, _, state in sorted(found, key=lambda f: (f[0], f[1])):
+        for size, path, _ in sorted(found):
             if size > self._bounds.file and path not in tracked:
-                wanted.refuse(path, TOO_BIG, state)
+                wanted.refuse(path, TOO_BIG)
             elif size > room:
-                wanted.refuse(path, TOO_MUCH, state)
-            elif not readable(f"{self.base}/{path}", state):
-                wanted.refuse(path, UNREADABLE, state)
+                wanted.refuse(path, TOO_MUCH)
+            elif not readable(f"{self.base}/{path}"):
+                wanted.refuse(path, UNREADABLE)
             else:
                 wanted.add.append(path)
                 room -= size
@@ -364,22 +376,22 @@ class _Selection:
         self.add: list[str] = []
         self.skipped: dict[str, tuple[str, str]] = {}
 
-    def refuse(self, path: str, why: str, state: os.stat_result | None = None) -> None:
-        state = state or lstat_file(self.base, path)
+    def refuse(self, path: str, why: str) -> None:
+        state = lstat_file(self.base, path)
         self.skipped[path] = (why, stat_signature(state) if state else "")
 
 
 def lstat_file(base: str, path: str) -> os.stat_result | None:
     """Return the stat of a file or a link; None for anything else."""
     try:
-        state = os.lstat(os.path.join(base, path))
+        state = os.lstat(f"{base}/{path}")
     except (OSError, ValueError):
         return None
     return state if stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode) else None
 
 
-def readable(path: str, state: os.stat_result) -> bool:
-    return stat.S_ISLNK(state.st_mode) or os.access(path, os.R_OK)
+def readable(path: str) -> bool:
+    return os.access(path, os.R_OK) or os.path.islink(path)  # noqa: PTH114 - as elsewhere
 
 
 def stat_signature(state: os.stat_result) -> str:
@@ -411,6 +423,26 @@ def _folder_mode(base: str, folder: str) -> int:
     return stat.S_IMODE(state.st_mode) if stat.S_ISDIR(state.st_mode) else 0
 
 
+class _Look:
+    """Looks at files below a folder: by permissions, links excluded, and the young ones, changed since `began`."""
+
+    def __init__(self, base: str, began: int) -> None:
+        self._base = base
+        self._began = began
+        self.by_mode: dict[int, list[str]] = {}
+        self.young: list[str] = []
+
+    def at(self, path: str) -> os.stat_result | None:
+        """Return the stat of a file or a link; None for anything else."""
+        state = lstat_file(self._base, path)
+        if state is not None:
+            if state.st_ctime >= self._began - 1:
+                self.young.append(path)
+            if stat.S_ISREG(state.st_mode):
+                self.by_mode.setdefault(stat.S_IMODE(state.st_mode), []).append(path)
+        return state
+
+
 class FileModes:
     """Permissions of files: the usual ones for executable and for other files, and exceptions.
 
@@ -422,19 +454,17 @@ class FileModes:
         self.odd = odd
 
     @classmethod
-    def of_all(cls, base: str, paths: Iterable[str]) -> FileModes:
-        listed = list(paths)
-        table = cls.of_found({p: _mode(base, p) for p in listed})
-        table.odd |= _private_folders(base, listed)
-        return table
+    def of_found(cls, found: Mapping[int, Sequence[str]], base: str = "") -> FileModes:
+        """Build from the files with each permissions, links excluded.
 
-    @classmethod
-    def of_found(cls, found: Mapping[str, int | None]) -> FileModes:
-        """Build from the permissions of each file; None for a link."""
-        known = Counter(m for m in found.values() if m is not None)
-        plain = next((m for m, _ in known.most_common() if not m & 0o100), 0o644)
-        runs = next((m for m, _ in known.most_common() if m & 0o100), 0o755)
-        return cls((plain, runs), {p: m for p, m in found.items() if m is not None and m not in (plain, runs)})
+        base: the folder that they are in, whose private folders are noted; "" for none.
+        """
+        common = sorted(found, key=lambda mode: len(found[mode]), reverse=True)
+        plain = next((mode for mode in common if not mode & 0o100), 0o644)
+        runs = next((mode for mode in common if mode & 0o100), 0o755)
+        odd = {p: mode for mode in common if mode not in (plain, runs) for p in found[mode]}
+        private = _private_folders(base, (p for paths in found.values() for p in paths)) if base else {}
+        return cls((plain, runs), odd | private)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> FileModes:

@@ -27,6 +27,7 @@ from agent_cli.undo.manifest import Manifest
 from agent_cli.undo.scanner import (
     BEHIND_LINK,
     MAX_LISTED_BELOW,
+    OPEN_TO_READ,
     TOO_BIG,
     TOO_MUCH,
     UNREADABLE,
@@ -98,9 +99,6 @@ def remove_at_start(store: Path) -> None:
             os.close(descriptor)
 
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-
 class _Found(Value):
     """The file or link at a path.
 
@@ -119,7 +117,7 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
     """
     skipped: dict[str, tuple[str, str]] = {}
     files: dict[str, tuple[str, str]] = {}
-    modes: dict[str, int | None] = {}
+    modes: dict[int, list[str]] = {}
     room = bounds.total
     for path in dict.fromkeys(paths):
         try:
@@ -136,8 +134,11 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
             continue
         room -= len(found.data)
         name, mode = os.path.normpath(path).lstrip("/"), stat.S_IMODE(found.state.st_mode)
-        modes[name] = None if stat.S_ISLNK(found.state.st_mode) else mode
-        kind = "120000" if modes[name] is None else "100755" if mode & 0o100 else "100644"
+        if stat.S_ISLNK(found.state.st_mode):
+            kind = "120000"
+        else:
+            kind = "100755" if mode & 0o100 else "100644"
+            modes.setdefault(mode, []).append(name)
         files[name] = (kind, git.keep(found.data))
     return Snapshot("/", git.keep_tree(files), FileModes.of_found(modes).stored(git), skipped)
 
@@ -157,7 +158,7 @@ def _look(path: str, largest: int, room: int) -> _Found | None:
         if stat.S_ISLNK(state.st_mode):
             return _Found(state, os.fsencode(os.readlink(name, dir_fd=directory)))
         try:
-            descriptor = os.open(name, _READ, dir_fd=directory)
+            descriptor = os.open(name, OPEN_TO_READ, dir_fd=directory)
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None

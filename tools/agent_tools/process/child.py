@@ -11,8 +11,8 @@ from __future__ import annotations
 import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from agent_tools.lazy import lazy_imports
@@ -41,6 +41,49 @@ def stop_signals() -> tuple[int, ...]:
     """Return the signals that stop a run: INT, TERM, and HUP unless it is ignored, as nohup has it."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return (signal.SIGINT, signal.SIGTERM) if ignored else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def on_stop_signals(call: Callable[[int], None]) -> Iterator[None]:
+    """Call a function with the number of each stop signal while the block runs."""
+    before = {number: signal.signal(number, lambda number, frame: call(number)) for number in stop_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# A signal to the whole process group comes a second time from the process outside a stage.
+_SAME_SECONDS = 0.5
+
+
+class StopSignals:
+    """The stop signals interrupt a run, so that its result is still printed; a second one ends the process.
+
+    caught: the first one; 0 for none.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self.caught = 0
+        self._at = 0.0
+
+    def __enter__(self) -> None:
+        self._watch = on_stop_signals(self._on_signal)
+        self._watch.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._watch.__exit__(*exc)
+
+    def _on_signal(self, number: int) -> None:
+        again = number == self.caught != signal.SIGINT and time.monotonic() < self._at + _SAME_SECONDS
+        if again:
+            return
+        if self.caught:
+            os._exit(128 + number)
+        self.caught, self._at = number, time.monotonic()
+        self._interrupt()
 
 
 class CompletedChild(Value):
@@ -214,8 +257,9 @@ def read_until_exit(
             for stream in parts:
                 if stream is not None:
                     ready.register(stream, selectors.EVENT_READ)
-            if left:
-                ready.register(process.stdin, selectors.EVENT_WRITE)  # type: ignore[arg-type]
+            if left and process.stdin is not None:
+                os.set_blocking(process.stdin.fileno(), False)
+                ready.register(process.stdin, selectors.EVENT_WRITE)
             elif process.stdin is not None:
                 process.stdin.close()
             while ready.get_map() and not cause:
@@ -227,7 +271,7 @@ def read_until_exit(
                 for key, _ in ready.select(max(min(until, check_at) - now, 0)) if not cause else ():
                     if key.fileobj is process.stdin:
                         with suppress(BrokenPipeError):
-                            left = left[os.write(key.fd, left[:4096]) :]
+                            left = left[os.write(key.fd, left[: 1 << 16]) :]
                             if left:
                                 continue
                         ready.unregister(key.fileobj)
