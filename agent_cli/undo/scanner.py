@@ -92,7 +92,7 @@ def _drop_unreliable(git: Git, root: str, index: Path, began: int, own: str) -> 
     if doubted:
         git.run("update-index", "-z", "--force-remove", "--stdin", feed=join_paths(doubted), tree=root, index=index)
     # Later changes of permissions also change the time that the index has of a file.
-    return _Seed(list(doubted), FileModes.of_found(look.by_mode), look.young)
+    return _Seed(list(doubted), FileModes.of_found(look.by_mode, root), look.young)
 
 
 def _converted_files(git: Git, root: str, index: Path, names: list[bytes]) -> list[str]:
@@ -263,7 +263,7 @@ class Scanner:
             look = _Look(self.base, began)
             for path in wanted.add:
                 look.at(path)
-            table, young = FileModes.of_found(look.by_mode), look.young
+            table, young = FileModes.of_found(look.by_mode, self.base), look.young
         else:
             table = known.modes
             table.change(self.base, removed, wanted.add)
@@ -399,6 +399,30 @@ def stat_signature(state: os.stat_result) -> str:
     return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
 
 
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Return the folders that paths lie in, each with a slash at its end."""
+    found: set[str] = set()
+    for path in paths:
+        at = path.rfind("/")
+        while at > 0 and path[: at + 1] not in found:
+            found.add(path[: at + 1])
+            at = path.rfind("/", 0, at)
+    return found
+
+
+def _private_folders(base: str, paths: Iterable[str]) -> dict[str, int]:
+    modes = ((folder, _folder_mode(base, folder)) for folder in _folders(paths))
+    return {folder: mode for folder, mode in modes if mode & 0o700 == 0o700 and mode & 0o055 != 0o055}
+
+
+def _folder_mode(base: str, folder: str) -> int:
+    try:
+        state = os.lstat(os.path.join(base, folder.rstrip("/")))
+    except OSError:
+        return 0
+    return stat.S_IMODE(state.st_mode) if stat.S_ISDIR(state.st_mode) else 0
+
+
 class _Look:
     """Looks at files below a folder: by permissions, links excluded, and the young ones, changed since `began`."""
 
@@ -420,19 +444,27 @@ class _Look:
 
 
 class FileModes:
-    """Permissions of files: the usual ones for executable and for other files, and exceptions."""
+    """Permissions of files: the usual ones for executable and for other files, and exceptions.
+
+    Among these are the folders with files that not everyone may enter; their names end with a slash.
+    """
 
     def __init__(self, usual: tuple[int, int], odd: dict[str, int]) -> None:
         self.usual = usual
         self.odd = odd
 
     @classmethod
-    def of_found(cls, found: Mapping[int, Sequence[str]]) -> FileModes:
-        """Build from the files with each permissions, links excluded."""
+    def of_found(cls, found: Mapping[int, Sequence[str]], base: str = "") -> FileModes:
+        """Build from the files with each permissions, links excluded.
+
+        base: the folder that they are in, whose private folders are noted; "" for none.
+        """
         common = sorted(found, key=lambda mode: len(found[mode]), reverse=True)
         plain = next((mode for mode in common if not mode & 0o100), 0o644)
         runs = next((mode for mode in common if mode & 0o100), 0o755)
-        return cls((plain, runs), {p: mode for mode in common if mode not in (plain, runs) for p in found[mode]})
+        odd = {p: mode for mode in common if mode not in (plain, runs) for p in found[mode]}
+        private = _private_folders(base, (p for paths in found.values() for p in paths)) if base else {}
+        return cls((plain, runs), odd | private)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> FileModes:
@@ -444,7 +476,11 @@ class FileModes:
     def change(self, base: str, removed: Iterable[str], added: Iterable[str]) -> None:
         for path in removed:
             self.odd.pop(path, None)
-        for path in added:
+        new = list(added)
+        for folder in _folders(new):
+            self.odd.pop(folder, None)
+        self.odd |= _private_folders(base, new)
+        for path in new:
             self.odd.pop(path, None)
             mode = _mode(base, path)
             if mode is not None and mode not in self.usual:

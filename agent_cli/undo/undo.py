@@ -191,8 +191,11 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
 
 def _replace(item: Item, want: FileState, data: bytes, temporary: str) -> None:
     folder, name = os.path.split(item.path)
+    gone = [(above, mode) for above, mode in item.folders if not os.path.lexists(above)]
     directory = open_directory(Path(folder), create=True)
     try:
+        for above, mode in gone:
+            _set_folder_mode(above, mode)
         with suppress(FileNotFoundError):
             there = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISDIR(there.st_mode):
@@ -215,6 +218,14 @@ def _replace(item: Item, want: FileState, data: bytes, temporary: str) -> None:
             raise
     finally:
         os.close(directory)
+
+
+def _set_folder_mode(folder: str, mode: int) -> None:
+    descriptor = open_directory(folder, readable=True)
+    try:
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
 
 
 def _set_mode(folder: str, name: str, mode: int) -> None:

@@ -114,11 +114,13 @@ class _Comparison(Value):
     each: the differing files of each change.
     kept: what only seems new, with the reason.
     missing: new files that were looked for one by one, and were not there.
+    folders: the permissions of folders that not everyone could enter.
     """
 
     each: list[Differences]
     kept: dict[str, str]
     missing: frozenset[str]
+    folders: dict[str, int]
 
 
 def _compare(store: Store, changes: Sequence[RecordedChange]) -> _Comparison:
@@ -132,10 +134,13 @@ def _compare(store: Store, changes: Sequence[RecordedChange]) -> _Comparison:
     found: list[Differences] = []
     kept: dict[str, str] = {}
     missing: set[str] = set()
+    folders: dict[str, int] = {}
     for change, pairs in zip(changes, ends, strict=True):
         merged: Differences = {}
         for start, end in pairs:
             some = reader.differences(start, end)
+            odd = reader.modes(start.perms).odd if some else {}
+            folders = {os.path.join(start.base, p.rstrip("/")): odd[p] for p in odd if p[-1] == "/"} | folders
             new = [path for path, (old, _) in some.items() if old is None]
             if start.base == "/":
                 missing.update(new)
@@ -150,7 +155,9 @@ def _compare(store: Store, changes: Sequence[RecordedChange]) -> _Comparison:
             merged |= {path: states for path, states in some.items() if path not in store.own}
         found.append(merged)
     created = {path for differences in found for path, (old, _) in differences.items() if old is None}
-    return _Comparison(found, {path: why for path, why in kept.items() if path not in created}, frozenset(missing))
+    return _Comparison(
+        found, {path: why for path, why in kept.items() if path not in created}, frozenset(missing), folders
+    )
 
 
 class _Reader:
@@ -180,7 +187,7 @@ class _Reader:
         if start.perms == end.perms:
             return found
         # If the usual permissions differ, any file may have changed.
-        odd = sorted(old.odd.keys() | new.odd.keys()) if old.usual == new.usual else None
+        odd = sorted(p for p in old.odd.keys() | new.odd.keys() if p[-1] != "/") if old.usual == new.usual else None
         for path, state in self.entries(end, odd).items():
             if os.path.join(start.base, path) in found:
                 continue
@@ -326,6 +333,7 @@ class Item(Value):
     kind: it can be restored ("ready"), only if the user confirms ("ask"), or not at all ("lost"); or it is not known
         to be created by the work and stays ("kept"): a file, or a folder with all below (the path ends in a slash).
     why: for all but the first. edited: see `FileChange`.
+    folders: the permissions of folders above, for those that are made again.
     """
 
     path: str
@@ -334,6 +342,7 @@ class Item(Value):
     kind: Kind
     why: str = ""
     edited: bool = False
+    folders: tuple[tuple[str, int], ...] = ()
 
     @property
     def verb(self) -> str:
@@ -371,10 +380,18 @@ def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
         items = [i for t in found.values() if (i := _plan_file(t, there, found)) is not None]
+        items = [i.replace(folders=_folders_of(i, compared.folders)) for i in items]
         items = [_if_redoable(i, store.where.bounds.total) for i in items]
         moved = _moved_here([i for i in items if i.path not in compared.missing], changes, found)
         items = [i for i in items if i.path not in moved] + _kept_items(store, compared.kept | moved)
         return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
+
+
+def _folders_of(item: Item, modes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the folders that a file lies in which have unusual permissions, the outermost first."""
+    if item.want is None or item.now is not None:
+        return ()
+    return tuple((folder, modes[folder]) for folder in sorted(modes) if item.path.startswith(f"{folder}/"))
 
 
 def _moved_here(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 import tarfile
 from collections.abc import Callable
@@ -138,3 +139,19 @@ def test_a_file_that_a_command_made_a_link_is_separated_again(tmp_path: Path, re
     manager = UndoManager(recorder.store)
     assert not manager.undo([1], manager.plan([1]).of("ready"))
     assert (one.read_text(), two.read_text()) == ("1", "2")
+
+
+def test_a_private_folder_comes_back_private(tmp_path: Path, recorder: Recorder) -> None:
+    work = tmp_path / "work"
+    for name, mode in (("keys/deep", 0o750), ("keys", 0o700), ("open/deep", 0o755)):
+        (work / name).mkdir(parents=True, exist_ok=True)
+        (work / name / "a.txt").write_text("a")
+        (work / name).chmod(mode)
+    for turn in (1, 2):
+        _done(
+            recorder, turn, Effect("run", "rm -r keys open"), work, lambda: [shutil.rmtree(p) for p in work.iterdir()]
+        )
+        manager = UndoManager(recorder.store)
+        assert not manager.undo([turn], manager.plan([turn]).of("ready"))
+        modes = [stat.S_IMODE((work / name).stat().st_mode) for name in ("keys", "keys/deep", "open/deep")]
+        assert modes[:2] == [0o700, 0o750] and modes[2] & 0o055 == 0o055
