@@ -19,6 +19,7 @@ CHILD_DOOR = "tools/agent_tools/process/child.py"
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
 OPENS = {
+    ("agent_cli/extras/gate/decide.py", "_write"): "/dev/null",
     (
         "agent_cli/shells/acp/command_output.py",
         "_start",

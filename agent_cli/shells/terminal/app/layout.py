@@ -385,9 +385,10 @@ def above(live: LiveScreen) -> list[Line]:
     # One blank row above the input line, and one above the status.
     gap = [_BLANK] if room > 1 and not question else []
     below = [*status, *todos, *agents, *queue, *rows]
-    room -= len(gap) + (bool(gap) and bool(below))
+    spaced = bool(below) and (bool(gap) or (question and room > 1))
+    room -= len(gap) + spaced
     tail = [fragments(live.palette.apply(row), width) for row in _tail(live, min(room, max(2, size.rows // 3)))]
-    if (below and gap and (tail or not live.transcript.writer.blank)) or (panel is not None and tail and room > 0):
+    if (spaced and (tail or not live.transcript.writer.blank)) or (panel is not None and tail and room > 0):
         tail = [*tail, _BLANK]
     rows = [*tail, *below, *gap, *rule]
     blank = panel is not None and not rows and not live.transcript.writer.blank and len(panel[0]) < size.rows - 3

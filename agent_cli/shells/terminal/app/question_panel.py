@@ -171,9 +171,7 @@ class QuestionPanel:
         writer, width = self._screen.transcript.writer, self._screen.app.screen.get_size().columns - 1
         if view.fits(writer.console, width, self.room):
             return False
-        for row in view.to_write(writer.console, width):
-            writer.put(row)
-        writer.mark_printed()
+        writer.put_apart(view.to_write(writer.console, width))
         view.written = len(view.body(writer.console, width))
         return True
 

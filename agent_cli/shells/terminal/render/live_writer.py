@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -125,6 +125,11 @@ class LiveWriter(Writer):
     def put(self, line: Text) -> None:
         self._put("note", line)
 
+    def put_apart(self, rows: Iterable[Text]) -> None:
+        """Write rows as a block that stands apart from what is above and below, notes included."""
+        for row in rows:
+            self._put("block", row)
+
     def _put(self, kind: str, line: Text) -> None:
         self._separate(kind)
         super().put(line)
@@ -149,7 +154,7 @@ class LiveWriter(Writer):
 
     def needs_gap(self, kind: str) -> bool:
         """Return True if a blank row stands between the row above and a row of this kind."""
-        tight = self._kind == kind and kind in ("text", "note", "call", "command")
+        tight = self._kind == kind and kind in ("text", "note", "call", "command", "block")
         return bool(self._kind) and not tight and (kind != "rows" or self._kind == "foreign")
 
     def _separate(self, kind: str) -> None:
