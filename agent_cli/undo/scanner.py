@@ -43,11 +43,7 @@ def user_index(root: Path) -> Path | None:
 
 
 class _Seed(Value):
-    """What an index was created with.
-
-    doubted: the paths that are to be read from disk.
-    modes, young: permissions of the others, and the recent ones among them.
-    """
+    """A new index: the paths to read from disk, permissions of the others, and the recent ones among these."""
 
     doubted: list[str]
     modes: FileModes

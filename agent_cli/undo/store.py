@@ -134,10 +134,9 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
             continue
         room -= len(found.data)
         name, mode = os.path.normpath(path).lstrip("/"), stat.S_IMODE(found.state.st_mode)
-        if stat.S_ISLNK(found.state.st_mode):
-            kind = "120000"
-        else:
-            kind = "100755" if mode & 0o100 else "100644"
+        link = stat.S_ISLNK(found.state.st_mode)
+        kind = "120000" if link else "100755" if mode & 0o100 else "100644"
+        if not link:
             modes.setdefault(mode, []).append(name)
         files[name] = (kind, git.keep(found.data))
     return Snapshot("/", git.keep_tree(files), FileModes.of_found(modes).stored(git), skipped)
