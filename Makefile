@@ -15,11 +15,12 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo || [ $$? = 130 ]
 
-# The type checker runs beside the tests; what it finds is shown after them.
+# The type checker runs beside the tests; what it finds is shown after them. A test that fails, such as one with a real
+# terminal on a machine that stood still, gets a second try, and is listed.
 test: lint
 	@found=$$(mktemp) && trap 'rm -f "$$found"' EXIT; \
 	$(BIN)/mypy > "$$found" 2>&1 & types=$$!; \
-	$(BIN)/pytest -n $(JOBS); tests=$$?; \
+	$(BIN)/pytest -n $(JOBS) --reruns 1 -rR; tests=$$?; \
 	wait $$types && exit $$tests; \
 	cat "$$found"; exit 1
 

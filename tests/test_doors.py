@@ -33,7 +33,7 @@ OPENS = {
     ("tools/agent_tools/shell/strays.py", "_environ"): "/proc, after each command: three times as fast",
     ("tools/agent_tools/shell/strays.py", "_last_number"): "/proc, after each command: three times as fast",
     ("agent_cli/kernel/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",
-    ("agent_cli/policy/programs/archives.py", "members"): "an archive from memory",
+    ("agent_cli/policy/programs/members.py", "_members_of"): "an archive from memory",
     ("agent_cli/kernel/engine/structured_output.py", "read_schema"): (
         "the user names it on the command line: `<(...)` is a pipe"
     ),
@@ -64,7 +64,7 @@ OPENS = {
     ("agent_cli/extras/server/app.py", "_serve_file"): "a file of the package, by a name in its folder",
     ("agent_cli/shells/terminal/app/question_panel.py", "put"): "a question, not a file",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
-    ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",
+    ("agent_cli/shells/terminal/demo.py", "*"): "files of the package, into a new temporary folder",
     ("tools/agent_tools/generate.py", ""): "run by hand: writes tools.json",
     ("tools/agent_tools/documents/images.py", "show_image"): "an image from memory",
     ("tools/agent_tools/process/hardening.py", "_hide_secrets"): "/proc/self",
@@ -92,7 +92,7 @@ STARTS = {
     ("agent_cli/shells/terminal/commands/extensions.py", "_plugin"): "the program itself, likewise",
     ("agent_cli/shells/terminal/editor.py", "edit_text"): "the user's editor, which has the terminal",
     ("agent_cli/extras/reports/action.py", "run_step"): "the program itself, in a CI job, which has a clock",
-    ("agent_cli/cli/commands/demo.py", "run_tests"): "commands of the demo: with a clock",
+    ("agent_cli/shells/terminal/demo.py", "run_tests"): "commands of the demo: with a clock",
     ("agent_cli/extras/server/pool.py", "_start"): "a worker of the server, which is to outlive it",
     ("agent_cli/extras/schedules/tick.py", "start_run"): "a run of a schedule, which is to outlive it",
     (

@@ -141,14 +141,14 @@ DOORS = {
 # Lines of each package, its tables included. A change may raise one, with the reason in its message.
 BUDGETS = {
     "agent_cli": 1750, "agent_tools": 4320, "agent_tools.diagnostics": 1750, "agent_tools.documents": 1200,
-    "agent_tools.edit": 2700, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 950,
-    "agent_tools.sandbox": 5530, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
+    "agent_tools.edit": 2700, "agent_tools.fs": 2500, "agent_tools.net": 1600, "agent_tools.process": 980,
+    "agent_tools.sandbox": 5570, "agent_tools.search": 1200, "agent_tools.shell": 3170, "agent_tools.symbols": 850,
     "agent_tools.web": 850, "cli": 7700, "config": 2650, "console": 150, "doctor": 780, "shells.acp": 2150,
-    "extras.batch": 1600, "extras.evaluation": 1100, "extras.gate": 900, "extras.reports": 1250,
-    "extras.schedules": 740, "extras.server": 6750, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
+    "extras.batch": 1700, "extras.evaluation": 1190, "extras.gate": 920, "extras.reports": 1330,
+    "extras.schedules": 740, "extras.server": 6860, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 8050, "kernel.session": 7170, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
-    "models": 8450, "policy": 12520, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 16120,
+    "models": 8450, "policy": 12960, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 16440,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3150,
 }  # fmt: skip
 
@@ -371,7 +371,7 @@ def test_front_ends_take_public_names_from_the_package() -> None:
 
 # Names of other rooms, by room, that the shells, the command line, the extras and the doctor import beside the API. It
 # falls; a front end that needs more asks the objects that it has, and they get a method.
-INSIDE = 473
+INSIDE = 438
 
 
 def test_front_ends_import_few_names_from_inside() -> None:

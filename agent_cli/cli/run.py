@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from agent_cli import (
@@ -27,7 +26,6 @@ from agent_cli.cli import command_names
 from agent_cli.cli.run_options import PICK_SESSION, TAKES_OVER, RunOptions, session_config
 from agent_cli.config.schema import Settings
 from agent_cli.console import print_ignored, print_line, print_notice, print_warning
-from agent_cli.kernel.run_environment import is_dumb
 from agent_cli.kernel.runtime.models import NoAccessError
 from agent_cli.kernel.session.store import state_folder
 from agent_cli.knowledge.commands import split_call
@@ -105,7 +103,7 @@ def run_repl(options: RunOptions) -> int:
     """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
     run_env, config = find_environment(os.environ), session_config(options)
     layers = read_settings(config, run_env)
-    if not is_drawable(layers.settings(), os.environ, plain=options.plain):
+    if not line_input.is_drawable(os.environ, plain=options.plain or layers.settings().terminal.plain):
         code, ended = _run_repl(options, config, run_env, layers, drawn=False)
     else:
         # What is typed before the application reads is shown there.
@@ -151,12 +149,6 @@ def _run_repl(
         return session.run(" ".join(options.prompt)), session
     finally:
         session.agent.close("prompt_input_exit")
-
-
-def is_drawable(settings: Settings, env: Mapping[str, str], *, plain: bool = False) -> bool:
-    """Return True if a user is at a terminal that can draw the application, and wants it."""
-    able = not is_dumb(env) and not env.get("CI") and sys.platform != "win32" and os.isatty(0) and os.isatty(1)
-    return able and not plain and not settings.terminal.plain
 
 
 def run_host_session(options: RunOptions) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.prompts import prompt
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.kernel.messages import Message, UserMessage, is_user_message, user_text
+from agent_cli.kernel.messages import Message, UserMessage, is_user_message
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.models.base import Request, TextCollector
@@ -239,7 +239,7 @@ def _requests(history: Iterable[Message]) -> list[str]:
         if isinstance(message, UserMessage) and message.text.startswith("<commit>"):
             found.clear()
         elif is_user_message(message):
-            found.append(user_text(message.text))
+            found.append(message.words)
     return found if len(found) <= 2 * _MAX_REQUESTS else [*found[:_MAX_REQUESTS], *found[-_MAX_REQUESTS:]]
 
 

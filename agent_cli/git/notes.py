@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.git.commit import NAMED_COMMIT
-from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.redact import Redactor
 from agent_cli.kernel.run_environment import UsageError
 from agent_cli.kernel.session.completion_record import (
@@ -116,7 +115,7 @@ def _note_text(
     for number in sorted(turns):
         if 1 <= number <= len(view.turns):
             turn = view.turns[number - 1]
-            asked = clean(user_text(turn.query), _MAX_ASKED_CHARS)
+            asked = clean(turn.words, _MAX_ASKED_CHARS)
             rows.append({"kind": "turn", "turn": number, "asked": asked, "model": clean(turn.model, 80)})
     for plan, place, step in steps:
         text = clean(step.text, _MAX_TEXT_CHARS)

@@ -73,10 +73,14 @@ _UNDONE = "<undo>\nThe user undid your changes to: "
 
 
 class UserMessage(Value, tag="UserMessage"):
-    """A message from the user, or from the program on their behalf."""
+    """A message from the user, or from the program on their behalf.
+
+    typed: what the user typed, if the text is the prompt of a slash command.
+    """
 
     text: str
     media: tuple[Media, ...] = ()
+    typed: str = ""
 
     @staticmethod
     def about_undo(names: Sequence[str]) -> str:
@@ -85,13 +89,13 @@ class UserMessage(Value, tag="UserMessage"):
 
     @property
     def from_user(self) -> bool:
-        """True if the user wrote it, judging by its text."""
-        return not is_synthetic(self.text)
+        """True if the user wrote it or typed its command, judging by its text."""
+        return bool(self.typed) or not is_synthetic(self.text)
 
     @property
     def words(self) -> str:
-        """The user's own words in it: see `user_text`."""
-        return user_text(self.text)
+        """The user's own words in it: the command that they typed, else see `user_text`."""
+        return self.typed or user_text(self.text)
 
     @property
     def title(self) -> str:

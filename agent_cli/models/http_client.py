@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from agent_cli.kernel.messages import AssistantMessage, Message
 from agent_cli.kernel.results import Failure, Usage
-from agent_cli.models.arrivals import ReadPace, join_arrived
 from agent_cli.models.base import (
     Chunk,
     ModelError,
@@ -32,7 +31,7 @@ from agent_cli.models.base import (
     UsageChunk,
     token_limit,
 )
-from agent_cli.models.surrogates import join_surrogates
+from agent_cli.models.pieces import ReadPace, join_arrived, join_surrogates
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts

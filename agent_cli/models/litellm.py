@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.kernel.results import Failure
 from agent_cli.models.base import Chunk, ModelError, Notice, Request
-from agent_cli.models.surrogates import join_surrogates
+from agent_cli.models.pieces import join_surrogates
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import Timeouts

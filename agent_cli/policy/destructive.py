@@ -23,9 +23,19 @@ def dangers(analysis: Analysis) -> tuple[Danger, ...]:
         # What was stashed before it in the same line is no entry yet.
         if stashed is not None and any(danger.kind == "stash" for danger in own):
             own = [dropped_stash(d, stashed) for d in own]
-        found += own
+        found += [_unseen(danger, found) for danger in own]
         stashed = part if stashes(part) else stashed
     return tuple(found)
+
+
+def _unseen(danger: Danger, before: Iterable[Danger]) -> Danger:
+    """Return a danger for which archives that the line itself writes before it are not known."""
+    written = {word.text for other in before if other.kind == "overwrite" for word in other.words}
+    if not any(touch.word.text in written for touch in danger.unpacked):
+        return danger
+    why = "it is written before"
+    unpacked = (t.replace(word=t.word.replace(why=why)) if t.word.text in written else t for t in danger.unpacked)
+    return danger.replace(unpacked=tuple(unpacked))
 
 
 def names(spec: str, danger: Danger) -> bool:

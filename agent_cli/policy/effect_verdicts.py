@@ -22,9 +22,10 @@ from agent_cli.policy.command_reads import CommandContext, CommandReads, may_be_
 from agent_cli.policy.operands import OperandPath, resolve_operand, widest_paths
 from agent_cli.policy.path_globs import comparable
 from agent_cli.policy.path_policy import Matcher, contains_protected, decide_path, not_known, secret
-from agent_cli.policy.programs.archives import files_of_list, members
+from agent_cli.policy.programs.archives import files_of_list
 from agent_cli.policy.programs.effects import REMOTE, FileRead, Touch
 from agent_cli.policy.programs.invocation import invocation
+from agent_cli.policy.programs.members import members
 from agent_cli.policy.programs.patches import files_of_patch
 from agent_cli.policy.programs.reads import BUILTINS, is_reader
 from agent_cli.policy.programs.table import row_of

@@ -60,10 +60,12 @@ class ApprovalFacts(Value):
 
     lines: all facts, in order.
     warnings: those to read before approving, shortened, most serious first: losses, where links lead, the network.
+    destroys: a command of it may destroy work.
     """
 
     lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    destroys: bool = False
 
 
 # A line for the user, and True if it is also a warning, or the text of the warning.
@@ -91,7 +93,9 @@ def approval_facts(context: ApprovalContext) -> ApprovalFacts:
     # The network comes last: nearly every command that uses it is obvious.
     grave = [w for w in warnings if not w.startswith("uses the network")]
     rest = [w for w in warnings if w.startswith("uses the network")]
-    return ApprovalFacts(tuple(lines), tuple(dict.fromkeys(one_line(w) for w in (*grave, *places, *rest))))
+    told = tuple(dict.fromkeys(one_line(w) for w in (*grave, *places, *rest)))
+    cwd, runs = str(context.workspace.cwd), (effect.target for effect in context.effects if effect.kind == "run")
+    return ApprovalFacts(tuple(lines), told, any(dangers(analyse(command, cwd, context.home)) for command in runs))
 
 
 def _place(verdict: Verdict) -> str:

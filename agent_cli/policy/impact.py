@@ -15,19 +15,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from agent_cli.policy.destructive import dangers
 from agent_cli.policy.git_reader import GitReader, GitUnavailableError
 from agent_cli.policy.git_use import Use
-from agent_cli.policy.lost_files import acted_on, cleaned_files, removed_files, uncommitted_changes, walk
+from agent_cli.policy.lost_files import (
+    acted_on,
+    brought_files,
+    cleaned_files,
+    removed_files,
+    uncommitted_changes,
+    unknown_archives,
+    walk,
+)
 from agent_cli.policy.operands import MAX_MATCHES
 from agent_cli.policy.programs.danger import Danger, DangerKind
+from agent_cli.policy.programs.unwrapping import GIVEN
 from agent_cli.policy.shell.analysis import analyse
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
-from agent_tools.text import counted, short_path
+from agent_tools.text import counted, short_path, shorten
 
 # In a tree with more files, only these are compared.
 _MAX_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _MAX_LISTED = 10
+# More files that are overwritten share a line.
+_MAX_SINGLE = 3
+_MAX_CHARS = 60
 _REF = lazy_pattern(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -37,6 +49,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     lines: list[str] = []
     unplaced: dict[str, None] = {}
     for danger in found:
+        if danger.kind == "service":
+            lines.append(f"{shorten(danger.part.text, _MAX_CHARS)}: {danger.lost}, which undo does not cover")
+            continue
         describe = _DESCRIBED.get(danger.kind, _pushed)
         for cwd in danger.part.cwds or ():
             try:
@@ -45,7 +60,9 @@ def describe_losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
                 lines.append(f"{_describe_target(danger)}: what git knows about it could not be read {error}")
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_describe_target(danger)}: what would be lost could not be computed")
-        if danger.part.cwds is None:
+        if danger.part.cwds is None and (unknown := _unknown(danger.words)):
+            lines.append(f"{_describe_target(danger)}: it is not known what it acts on: {unknown}")
+        elif danger.part.cwds is None:
             unplaced[_describe_target(danger)] = None
     if unplaced:
         lines.append(f"{', '.join(unplaced)}: in an unknown directory, so it is not known what would be lost")
@@ -102,9 +119,25 @@ def _recoverable(paths: Sequence[str], cwd: str, git: GitReader) -> str:
 
 def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     links = {target.path: target.text for target in danger.targets(cwd) if target.follows}
-    for path in removed_files(danger, cwd, git).files:
-        shown = f"{links[path]} -> {path}" if path in links else _some([path], cwd)
-        yield f"overwrites {shown} ({_size(os.lstat(path).st_size)}{_git_state(path, git)})"
+    lost = removed_files(danger, cwd, git)
+    exact = all(touch.unpacked is None or touch.unpacked.exact for touch in danger.unpacked)
+    verb = "overwrites" if exact else "may overwrite"
+    if len(lost.files) > _MAX_SINGLE:
+        least = "" if lost.whole else "at least "
+        yield f"{verb} {least}{counted(len(lost.files), 'file')} ({_size(lost.bytes)}): {_some(lost.files, cwd)}"
+        yield _recoverable(lost.files, cwd, git)
+    else:
+        for path in lost.files:
+            shown = f"{links[path]} -> {path}" if path in links else _some([path], cwd)
+            yield f"{verb} {shown} ({_size(os.lstat(path).st_size)}{_git_state(path, git)})"
+    unknown = _unknown(word for word in danger.words if danger.certain or word.why == GIVEN)
+    if unknown:
+        yield f"{_describe_target(danger)}: it is not known what it overwrites: {unknown}"
+    for archive, folder in unknown_archives(danger, cwd):
+        source = archive or "the archive"
+        where = "this folder" if folder == cwd else short_path(folder, cwd)
+        place = f"existing files in {where}" if folder else "existing files"
+        yield f"may overwrite {place}: it is not known which files {source} contains"
 
 
 def _git_state(path: str, git: GitReader) -> str:
@@ -284,6 +317,7 @@ def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]
             if target.follows:
                 yield target.path, _mark(target.path)
         if danger.kind == "overwrite":
+            yield from ((path, _mark(path)) for path in brought_files(danger, cwd))
             return
         paths, deep, _ = acted_on(danger, cwd)
         for path in paths:
@@ -298,7 +332,7 @@ def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]
             if len(entry) > 3 and (danger.kind == "clean" or not entry.startswith("??")):
                 path = os.path.join(top, entry[3:])
                 yield path, f"{entry[:2]} {_mark(path)}"
-    else:
+    elif danger.kind != "service":
         refs = "refs/stash" if danger.kind == "stash" else "refs/heads" if danger.kind == "branch" else "refs"
         yield refs, git.ask(cwd, "for-each-ref", "--format=%(objectname) %(refname)", refs)
 

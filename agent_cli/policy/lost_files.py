@@ -12,6 +12,7 @@ from agent_cli.policy.git_reader import Changes, GitReader
 from agent_cli.policy.operands import resolve_operand
 from agent_cli.policy.programs.danger import Danger
 from agent_cli.policy.programs.find import found_by
+from agent_cli.policy.programs.members import replaced_by
 from agent_tools.record import Value
 
 _FIND_SECONDS = 0.3
@@ -123,14 +124,39 @@ def _counted(paths: Iterable[str]) -> LostFiles:
 
 def _overwritten(danger: Danger, cwd: str) -> Iterator[str]:
     """Yield the regular files with content that a redirection, a copy or the like replaces."""
-    below = (path for tree in danger.copied for path in _copied_below(tree, cwd)) if danger.copied else ()
-    for path in (*(target.path for target in danger.targets(cwd)), *below):
+    for path in (*(target.path for target in danger.targets(cwd)), *brought_files(danger, cwd)):
         try:
             state = os.lstat(path)
         except OSError:
             continue
         if stat.S_ISREG(state.st_mode) and state.st_size:
             yield path
+
+
+def brought_files(danger: Danger, cwd: str) -> Iterator[str]:
+    """Yield the paths at which copies of folders and unpacked archives put files, as far as they are known."""
+    for tree in danger.copied:
+        yield from _copied_below(tree, cwd)
+    for touch in danger.unpacked:
+        if touch.unpacked is not None and not (touch.word.why or touch.where.why) and touch.word.text != "-":
+            folder = resolve_operand(cwd, touch.where.text, follows=True).path
+            archive = os.path.join(cwd, touch.word.text)
+            yield from replaced_by(archive, folder, touch.unpacked) or ()
+
+
+def unknown_archives(danger: Danger, cwd: str) -> Iterator[tuple[str, str]]:
+    """Yield each archive whose members are not known, with the folder that has files which they may replace.
+
+    The archive is "" if it comes from standard input, and the folder if it is not known.
+    """
+    for touch in danger.unpacked:
+        archive = "" if touch.word.text == "-" and not touch.word.why else touch.word.text
+        folder = "" if touch.where.why else resolve_operand(cwd, touch.where.text, follows=True).path
+        unknown = not archive or touch.word.why or touch.word.pattern or touch.unpacked is None
+        if touch.unpacked is not None and not unknown:
+            unknown = replaced_by(os.path.join(cwd, archive), folder, touch.unpacked) is None
+        if unknown and (not folder or (os.path.isdir(folder) and os.listdir(folder))):  # noqa: PTH112, PTH208
+            yield archive, folder
 
 
 def _is_committed(path: str, git: GitReader) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.kernel.engine.types import ChangeObserver
-from agent_cli.kernel.messages import Message, ToolCall, ToolMessage, is_user_message, user_text
+from agent_cli.kernel.messages import Message, ToolCall, ToolMessage, is_user_message
 from agent_cli.kernel.run_environment import Stage, UsageError
 from agent_tools.apply_changes import StagedTurn
 from agent_tools.base import Effect, ToolContext, ToolError
@@ -60,7 +60,7 @@ class StagedSession(ChangeObserver):
     def turn(self, history: Sequence[Message], *, new: bool, model: str) -> None:
         found = next(((n, m) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), None)
         if found is not None:
-            self._at, self._text = found[0], shorten(" ".join(user_text(found[1].text).split()), 200)
+            self._at, self._text = found[0], shorten(" ".join(found[1].words.split()), 200)
         self._model = model
         if new:
             self._commands, self._offered = [], None

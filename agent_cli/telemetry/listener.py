@@ -127,7 +127,7 @@ class SessionTelemetry:
         trace, parent = self._inherited
         turn = self._turn = SpanRecord("claude_code.interaction", trace or _new_id(16), _new_id(8), parent, now)
         turn.remote = bool(parent)
-        query = user_text(change.view.turn.query) if change.view.turn is not None else ""
+        query = change.view.turn.words if change.view.turn is not None else ""
         turn.attributes |= {
             "user_prompt": self._about.text(query, shown=self._options.prompts),
             "user_prompt_length": len(query),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from agent_cli.kernel.messages import Message, is_user_message, user_text
+from agent_cli.kernel.messages import Message, is_user_message
 from agent_cli.undo.git_store import Row, StoreError, TooManyFilesError
 from agent_cli.undo.left_out import NESTED
 from agent_cli.undo.manifest import After, Before, RecordedTurn
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent_cli.policy.shell.words import SimpleCommand
 
 with lazy_imports():  # an edit needs none of what knows commands
-    from agent_cli.policy import destructive, operands
+    from agent_cli.policy import destructive, lost_files, operands
     from agent_cli.policy.shell import analysis as shell_analysis
 
 _MAX_NAMED = 200
@@ -93,6 +93,8 @@ def target_files(effects: Iterable[Effect], cwd: str, where: StoreConfig) -> Nam
                     if any(own.below(os.path.normpath(os.path.join(place, danger.folder))) for place in places):
                         unlisted[own.folder] = _OWN
                 elif danger.kind in _FILE_DANGERS:
+                    for folder in _unpacked(danger, files):
+                        unlisted[folder] = "files of an archive whose names are not known"
                     for target in _targets(danger):
                         below, why, gits = _files_below(target, bounds, own)
                         deletes = danger.kind in ("delete", "tree") and not _is_selective(danger)
@@ -135,6 +137,14 @@ def _targets(danger: Danger) -> Iterator[str]:
     for start in danger.part.cwds or ():
         for target in danger.targets(os.path.normpath(os.path.join(start, danger.folder))):
             yield from dict.fromkeys((target.entry, target.path))
+
+
+def _unpacked(danger: Danger, files: dict[str, None]) -> Iterator[str]:
+    """Add the files that copies and archives may replace; yield the folders of archives that are not known."""
+    for start in danger.part.cwds or ():
+        cwd = os.path.normpath(os.path.join(start, danger.folder))
+        files.update(dict.fromkeys(_real(path) for path in lost_files.brought_files(danger, cwd) if _is_file(path)))
+        yield from (folder for _, folder in lost_files.unknown_archives(danger, cwd) if folder)
 
 
 def _is_selective(danger: Danger) -> bool:
@@ -232,9 +242,7 @@ class Recorder:
     def turn(self, history: Sequence[Message], *, new: bool, agent: bool = False) -> None:
         """Start or resume a turn with this history. agent: it is that of a sub-agent in the background."""
         # Messages that the program added, such as hook context or a nudge, do not begin or name a turn.
-        at, text = next(
-            ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
-        )
+        at, text = next(((n, m.words) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, ""))
         self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp(), agent)
         self._recorded_number, self._new, self._first = -1, new, True
 
@@ -322,9 +330,10 @@ class Recorder:
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
         """Return facts for an approval question: whether an undo can restore what a command destroys."""
         home, bounds = self._where.home, self._where.bounds
-        if not any(
-            destructive.dangers(shell_analysis.analyse(e.target, cwd, home)) for e in effects if e.kind == "run"
-        ):
+        runs = (shell_analysis.analyse(e.target, cwd, home) for e in effects if e.kind == "run")
+        # What services lose is said with the loss.
+        found = [danger for run in runs for danger in destructive.dangers(run) if danger.kind != "service"]
+        if not found:
             return ()
         try:
             named = self._named(effects, cwd)
@@ -334,6 +343,8 @@ class Recorder:
             missing += [f"{p} (too large)" for p in self.store.untracked(large)]
         except StoreError as error:
             return (f"undo: nothing of this can be restored: {error}",)
+        if not missing and any(d.part.cwds is None or any(word.why for word in d.words) for d in found):
+            return ("undo restores files of the project that are not ignored, and nothing else of this",)
         if not missing:
             return ("undo: a copy is saved first, and /undo restores it",)
         more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""

@@ -45,7 +45,7 @@ from agent_cli.undo.undo_plan import (
 )
 from agent_tools.edit.diff import changed_ranges, unified
 from agent_tools.fs import own_files
-from agent_tools.fs.files import is_at, open_directory, remove_empty
+from agent_tools.fs.files import is_at, open_directory, remove_empty, write_in_place
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
 from agent_tools.results import Diff
@@ -194,8 +194,16 @@ def _replace(item: Item, want: FileState, data: bytes, temporary: str) -> None:
     directory = open_directory(Path(folder), create=True)
     try:
         with suppress(FileNotFoundError):
-            if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            there = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(there.st_mode):
                 os.rmdir(name, dir_fd=directory)
+            elif item.edited and there.st_nlink > 1 and stat.S_ISREG(there.st_mode) and not want.link:
+                with os.fdopen(open_regular(name, dir_fd=directory), "rb") as file:
+                    before = file.read()
+                write_in_place(name, directory, data, before)
+                if stat.S_IMODE(there.st_mode) != want.mode:
+                    _set_mode(folder, name, want.mode)
+                return
         try:
             _make(temporary, directory, want, data)
             if not is_at(directory, folder):

@@ -60,6 +60,7 @@ class AmbiguousStateError(Exception):
 class FileChange(Value):
     """The change of one file by a series of calls: before, after, and why that is uncertain.
 
+    edited: only calls that name the file changed it. They write a file with several names (hard links) in place.
     late: only a later call than the first recorded it, so an earlier one may have changed it unnoticed if git
         ignores it.
     """
@@ -68,6 +69,7 @@ class FileChange(Value):
     before: FileState | None
     after: FileState | None
     doubt: str = ""
+    edited: bool = False
     late: bool = False
 
 
@@ -86,13 +88,13 @@ def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]
     for number, (change, differences) in enumerate(zip(changes, each, strict=True)):
         for path, (old, new) in differences.items():
             doubt = "" if change.after is not None else "the program ended while it was being changed"
-            known = found.get(path)
+            known, edited = found.get(path), all(shot.base == "/" for shot in change.before)
             if known is None:
-                found[path] = FileChange(path, old, new, doubt, late=number > 0)
+                found[path] = FileChange(path, old, new, doubt, edited, late=number > 0)
                 continue
             if not known.doubt and not doubt and known.after != old:
                 doubt = "was changed by someone else in between"
-            found[path] = known.replace(after=new, doubt=known.doubt or doubt)
+            found[path] = known.replace(after=new, doubt=known.doubt or doubt, edited=known.edited and edited)
     return {path: t for path, t in found.items() if t.doubt or t.before != t.after}
 
 
@@ -323,7 +325,7 @@ class Item(Value):
     now: its current state.
     kind: it can be restored ("ready"), only if the user confirms ("ask"), or not at all ("lost"); or it is not known
         to be created by the work and stays ("kept"): a file, or a folder with all below (the path ends in a slash).
-    why: for all but the first.
+    why: for all but the first. edited: see `FileChange`.
     """
 
     path: str
@@ -331,6 +333,7 @@ class Item(Value):
     now: FileState | None
     kind: Kind
     why: str = ""
+    edited: bool = False
 
     @property
     def verb(self) -> str:
@@ -447,8 +450,8 @@ def _plan_file(t: FileChange, there: dict[str, int], found: dict[str, FileChange
         return Item(t.path, t.before, now, "ask", t.doubt)
     if now != left:
         how = "deleted" if now is None else "created again" if t.after is None else "changed"
-        return Item(t.path, t.before, now, "ask", f"was {how} since")
-    return Item(t.path, t.before, now, "ready")
+        return Item(t.path, t.before, now, "ask", f"was {how} since", t.edited)
+    return Item(t.path, t.before, now, "ready", edited=t.edited)
 
 
 def _near(path: str, store: Store) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from agent_cli.hooks import events as hook_events
+from agent_cli.kernel.decisions import Reject
 from agent_cli.kernel.engine.conversation import Conversation, consume
 from agent_cli.kernel.engine.hook_points import fire
 from agent_cli.kernel.engine.loop import run_turn
 from agent_cli.kernel.engine.turn import Turn
 from agent_cli.kernel.engine.types import TurnOptions
-from agent_cli.kernel.events import Event, Warned
+from agent_cli.kernel.events import ApprovalRequested, Event, Warned
 from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.results import Failed
 from agent_tools.base import ToolError
@@ -97,6 +98,26 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
         talk.send("/x", events.append)
     talk.send("one", events.append)
     assert words(talk) == ['<hook_context event="SessionStart">\nHello.\n</hook_context>', "one"]
+
+
+def test_a_question_about_a_command_of_a_prompt_says_that_undo_does_not_cover_it(tmp_path: Path) -> None:
+    world = HookedTurns(tmp_path, [])
+    asked: list[ApprovalRequested] = []
+
+    def refuse(request: ApprovalRequested) -> Reject:
+        asked.append(request)
+        return Reject()
+
+    world.deps = world.deps.replace(approver=refuse)
+    talk, events = conversation(world)
+    for command in ("rm -r x", "touch x"):
+        prompt = ExpandedPrompt("x", ("See ", command, "."), (), TurnOverrides())
+        talk.expanders[:] = [lambda text, found=prompt: found if text == "/x" else text]
+        with pytest.raises(ToolError, match="may not run"):
+            talk.send("/x", events.append)
+    text = "undo cannot restore anything of this: /x runs it before its turn"
+    assert [text in request.facts for request in asked] == [True, False]
+    assert [text in request.warnings for request in asked] == [True, False]
 
 
 def began(world: HookedTurns) -> Turn:

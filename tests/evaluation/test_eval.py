@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.commands import eval as command
+from agent_cli import UsageError
+from agent_cli.cli.commands import eval as verb
+from agent_cli.extras.evaluation import command
 from agent_tools.sandbox.bwrap import find_bwrap
 from agent_tools.sandbox.sandbox import trial_profile, try_bubblewrap
 from tests.support.key_provider import KeyProvider
@@ -275,8 +277,8 @@ def test_without_a_sandbox_and_outside_a_container_the_mode_must_be_named(
     monkeypatch.setattr(command, "in_container", lambda env: False)
     monkeypatch.setenv("AGENT_SANDBOX_MODE", "off")
     monkeypatch.setenv("HOME", str(work.parent / "home"))
-    with pytest.raises(command.UsageError, match="--permission-mode bypassPermissions"):
-        command.app([str(tasks), "--model", models[0]], standalone_mode=False)
+    with pytest.raises(UsageError, match="--permission-mode bypassPermissions"):
+        verb.app([str(tasks), "--model", models[0]], standalone_mode=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: the sandbox is for Linux")

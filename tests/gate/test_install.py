@@ -105,15 +105,38 @@ def test_a_file_that_is_not_understood_is_not_changed(repository: Path, text: st
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("text", ["{}", '{"a": {}}', '{"a": {"b": []}}', '{"a": {"b": [0, "x"],}}', '{"z": 1}', "{ }"])
+TEXTS = (
+    "{}", '{"a": {}}', '{"a": {"b": []}}', '{"a": {"b": [ ]}}', '{"a": {"b": [\n  ]}}', '{"a": {"b": [0, "x"],}}',
+    '{"z": 1}', '{\n  // mine\n}', '{"a": {\n    // mine\n  }\n}', '{"a": { /* mine */ "b": [] }}',
+    '{"a": {"b": [ // none\n]}}', '{"a": {"c": [], "b": []}}', '{"a": {"b": [0 /* x */]}}', '{"a": {"b": [0, // x\n]}}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_what_was_added_to_a_text_can_be_removed(text: str) -> None:
     added = append_item(text, ("a", "b"), {"new": [1]})
     items = parse_json_text(added).value["a"]["b"]
     assert items[-1] == {"new": [1]}
-    left = parse_json_text(remove_item(added, ("a", "b"), len(items) - 1)).value
-    before = parse_json_text(text).value
-    # A list or an object with nothing in it goes, too.
-    assert left == ({} if before.get("a") in ({}, {"b": []}) else before)
+    assert remove_item(added, ("a", "b"), len(items) - 1) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('{\n  "a": {\n    // why\n    "b": [\n      1\n    ]\n  }\n}', '{\n  "a": {\n    // why\n  }\n}'),
+        ('{"a": {"b": [\n  // first\n  1,\n  // second\n  2\n]}}', '{"a": {"b": [\n  // first\n  // second\n  2\n]}}'),
+        ('{"a": {"b": [1, /* two */ 2]}}', '{"a": {"b": [ /* two */ 2]}}'),
+        ('{"a": {"b": [1 /* one */]}}', '{"a": {"b": [ /* one */]}}'),
+        ('{"a": {"b": [\n  1\n]}, "c": 2}', '{"a": {}, "c": 2}'),
+    ],
+)
+def test_comments_around_what_is_removed_stay(text: str, left: str) -> None:
+    removed = remove_item(text, ("a", "b"), 0)
+    assert removed == left and parse_json_text(removed)
+
+
+def test_a_comment_before_the_last_item_stays_when_that_is_removed() -> None:
+    assert remove_item('{"a": [1, // one\n  2\n]}', ("a",), 1) == '{"a": [1 // one\n]}'
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a" 1}', '{"a": 1 "b": 2}', "{} x", '{"a": nul}', "[1,,2]"])

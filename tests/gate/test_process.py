@@ -59,6 +59,28 @@ def test_the_second_call_is_answered_by_a_process_with_everything_loaded(work: P
     assert soon(lambda: not servers(work), 60)
 
 
+def test_an_answer_that_cannot_be_written_refuses_the_call_in_one_sentence(work: Path) -> None:
+    read = sent("claude", "before", work, READ["claude"])
+    command = [sys.executable, "-m", "agent_cli", "gate", "decide", "claude"]
+    env = clean_env(work.parent / "home")
+
+    def fill() -> tuple[int, str]:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                command, cwd=work, env=env, input=read, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        return done.returncode, done.stderr
+
+    why = "cannot write to standard output: No space left on device"
+    refused = 2, f"agent gate could not answer, so the call is refused: {why}.\n"
+    assert fill() == refused
+    assert soon(lambda: bool(sockets(work)), 60)
+    assert fill() == refused, "by the process that has everything loaded"
+    assert not list((work.parent / "home").rglob("crashes/*"))
+    sockets(work)[0].unlink()
+    assert soon(lambda: not servers(work), 60)
+
+
 def test_a_process_that_dies_refuses_the_call_and_is_replaced(work: Path) -> None:
     read = sent("claude", "before", work, READ["claude"])
     ask(work, read)

@@ -180,3 +180,29 @@ def test_hooks_look_at_the_commands_of_a_prompt_too(work: Path) -> None:
     done = agent(["-p", "--model", model, "/look"], work)
     assert done.returncode == 2
     assert "its command `echo two` may not run: it was refused by a hook" in done.stderr
+
+
+def test_a_command_is_shown_as_it_was_typed_and_its_prompt_goes_to_the_model(work: Path) -> None:
+    command(work, "see", "Look at everything,\nand judge $1.")
+    model = script(work.parent / "s.toml", [{"text": "Seen.", "expect": "and judge go."}, {"text": "Again."}])
+    flags = ["--model", model, "--plain"]
+    first = agent(flags, work, stdin="/see go\n/rewind\n")
+    assert first.returncode == 0, first.stderr
+    assert "1. /see go" in first.stdout and "and judge" not in first.stdout
+    again = agent([*flags, "-c"], work, stdin="/pin\n\n")
+    assert "> /see go" in again.stderr and "you - /see go" in again.stdout
+    shown = (
+        again.stderr
+        + again.stdout
+        + "".join(
+            agent(args, work).stdout
+            for args in (["sessions", "list"], ["show"], ["sessions", "export"], ["sessions", "list", "--json"])
+        )
+    )
+    assert shown.count("/see go") >= 6 and "and judge" not in shown
+
+
+def test_the_files_of_a_message_are_its_words_as_before(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Seen.", "expect": "hello"}])
+    done = agent(["--model", model, "--plain"], work, stdin="see @a.txt\n/rewind\n")
+    assert "1. see @a.txt" in done.stdout

@@ -16,8 +16,8 @@ from agent_cli.models.gemini_stream import GeminiReader
 from agent_cli.models.http_client import ResponseReader
 from agent_cli.models.litellm_convert import LiteLLMReader
 from agent_cli.models.openai_stream import ChatReader
+from agent_cli.models.pieces import join_surrogates
 from agent_cli.models.responses_stream import ResponsesReader
-from agent_cli.models.surrogates import join_surrogates
 from agent_tools.cancel import CancelToken
 from tests.support.model_replies import Call, Reply, events
 from tests.support.model_server import ModelServer

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -378,6 +380,154 @@ def test_overwriting_tells_size_and_where_it_leads(repo: Path, tmp_path: Path) -
     (tmp_path / "outside").write_text("far away")
     (repo / "out").symlink_to(tmp_path / "outside")
     assert f"overwrites out -> {tmp_path / 'outside'} (8 bytes)" in asked(repo, "make > out")
+
+
+def test_an_archive_names_the_files_that_it_overwrites(repo: Path) -> None:
+    with tarfile.open(repo / "x.tar", "w") as packed:
+        for name in ("a.py", "new.txt", "fresh.txt", *(f"build/{n:02}.o" for n in range(12))):
+            packed.addfile(tarfile.TarInfo(name))
+    assert "overwrites a.py (4 bytes, as committed)\noverwrites new.txt (8 bytes, not in git)" in asked(
+        repo, "tar xf x.tar a.py new.txt fresh.txt"
+    )
+    found = asked(repo, "tar xf x.tar")
+    assert "overwrites 14 files (12.0 kB): a.py, new.txt, build/00.o" in found
+    assert "of these: 1 as committed (git can restore them), 13 that git has no copy of" in found
+    assert "may overwrite 14 files" in asked(repo, "tar xf x.tar --exclude='*.txt' --exclude='*.o'")
+    for command in ("tar xkf x.tar", "tar tf x.tar", "tar xf x.tar -C fresh"):
+        assert "overwrite" not in asked(repo, command), command
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("curl https://a.b/x | tar xz", "may overwrite existing files in this folder: it is not known which files the"),
+        ("tar xf $X -C build", "may overwrite existing files in build: it is not known which files $X contains"),
+        ("curl -o x.tar https://a.b/x && tar xf x.tar", "not known which files x.tar contains"),
+        ("7z x -aoa x.7z -obuild", "existing files in build: it is not known which files x.7z contains"),
+        ("7z x -aos x.7z", ""),
+        ("unzip -o y.zip", "existing files in this folder: it is not known which files y.zip contains"),
+        ("cpio -idu < x.7z", "not known which files x.7z contains"),
+        ("cpio -it < x.7z", ""),
+        ("ar x x.7z", "not known which files x.7z contains"),
+        ("tar xf x.7z -C empty", ""),
+        ("pg_dump -f new.txt db", "overwrites new.txt"),
+        ("pg_dumpall --file=new.txt", "overwrites new.txt"),
+        ("psql -o new.txt -c 'select 1'", "overwrites new.txt"),
+        ("psql -o '| less' -c 'select 1'", ""),
+        ("mysqldump -r new.txt db", "overwrites new.txt"),
+        ("ffmpeg -y -i a.py -c copy new.txt", "overwrites new.txt"),
+        ("ffmpeg -y -i new.txt out.mp4", ""),
+        ("ffmpeg -i a.py new.txt", ""),
+        ("convert a.py -resize 50% new.txt", "overwrites new.txt"),
+        ("magick a.py png:new.txt", "overwrites new.txt"),
+        ("magick identify a.py new.txt", ""),
+        ("mogrify -strip new.txt", "overwrites new.txt"),
+        ("mogrify -path build new.txt", ""),
+        ("wkhtmltopdf a.py new.txt", "overwrites new.txt"),
+        ("esbuild a.ts --outfile=new.txt", "overwrites new.txt"),
+        ("pandoc a.py -o new.txt", "overwrites new.txt"),
+        ("openssl genrsa -out new.txt", "overwrites new.txt"),
+        ("zip new.txt a.py", "overwrites new.txt"),
+        ("7z a new.txt a.py", "overwrites new.txt"),
+        ("docker cp x:/a new.txt", "overwrites new.txt"),
+        ("kubectl cp x:/a new.txt", "overwrites new.txt"),
+    ],
+)
+def test_what_a_program_writes_is_named(repo: Path, command: str, said: str) -> None:
+    (repo / "x.7z").write_bytes(b"7z\xbc\xaf")
+    (repo / "y.zip").write_bytes(b"\x1f\x8b")
+    (repo / "empty").mkdir()
+    found = asked(repo, command)
+    assert said in found if said else "overwrite" not in found, found
+
+
+@pytest.mark.parametrize(
+    ("command", "lost"),
+    [
+        ("docker volume rm db", "deletes volumes and the data in them"),
+        ("docker --context x volume prune -f", "deletes volumes and the data in them"),
+        ("sudo podman system prune -af --volumes", "and volumes with the data in them"),
+        ("docker system prune -f", "deletes stopped containers and unused images"),
+        ("docker compose -f a.yml down -v", "deletes volumes and the data in them"),
+        ("docker compose down", ""),
+        ("docker rm -f web", "deletes containers and what was written in them"),
+        ("docker volume rm --help", ""),
+        ("docker run --rm x", ""),
+        ("kubectl -n prod delete pod x", "deletes objects of the cluster"),
+        ("kubectl delete -f x.yml --dry-run=client", ""),
+        ("kubectl get pods", ""),
+        ("helm uninstall x -n y", "removes a release"),
+        ("terraform -chdir=x destroy", "destroys infrastructure"),
+        ("terraform apply -auto-approve", "changes or destroys infrastructure"),
+        ("terraform apply", ""),
+        ("terraform plan -destroy", ""),
+        ("redis-cli -h h -p 1 FLUSHALL", "deletes all keys"),
+        ("redis-cli get x", ""),
+        ("dropdb x", "deletes all data of the database"),
+        ("psql -c 'DROP TABLE x'", "deletes data of the database (DROP)"),
+        ("psql -c 'begin; truncate a; commit'", "deletes data of the database (truncate)"),
+        ("psql -c \"select 'drop table'\"", ""),
+        ("mysql db -e 'delete from t'", "deletes data of the database (delete)"),
+        ("mongosh --eval 'db.dropDatabase()'", "deletes data of the database"),
+        ("crontab -r", "deletes all cron jobs"),
+        ("crontab jobs.txt", "replaces all cron jobs"),
+        ("crontab -l", ""),
+        ("aws --profile p s3 rm --recursive s3://b", "deletes files in the bucket"),
+        ("aws s3 rm s3://b/x --dryrun", ""),
+        ("aws ec2 terminate-instances --instance-ids i", "deletes resources of the account"),
+        ("aws s3 ls", ""),
+        ("gcloud compute instances delete x", "deletes resources of the account"),
+        ("gcloud compute instances list", ""),
+        ("gh repo delete x --yes", "deletes it at the hosting service"),
+        ("gh api repos/x -X DELETE", "deletes what the API names"),
+        ("gh pr view 1", ""),
+        ("npm unpublish a@1", "removes a package"),
+        ("npx prisma migrate reset", "deletes all data of the database"),
+        ("vagrant destroy -f", "deletes virtual machines"),
+        ("systemctl reboot", "ends all that runs on this machine"),
+        ("systemctl status x", ""),
+    ],
+)
+def test_what_a_service_loses_is_said(tmp_path: Path, command: str, lost: str) -> None:
+    found = asked(tmp_path, command)
+    if lost:
+        assert re.search(rf"{re.escape(lost)}.*, which undo does not cover", found), found
+    else:
+        assert "undo does not cover" not in found
+    effects = [Effect("run", command)]
+    broad = ("Bash",) if command.startswith("dropdb") else ("Bash", f"Bash({command.split()[0]}:*)")
+    for rule in broad if lost else ():
+        assert policy(tmp_path, allow=rule).decide("Bash", effects).level is not Level.ALLOW, rule
+    assert at_stake(command, str(tmp_path), "", GitReader(str(tmp_path), {}, "trusted")) == {}
+
+
+def test_a_rule_that_names_what_a_service_loses_allows_it(tmp_path: Path) -> None:
+    for command, rule in (
+        ("kubectl delete pod x", "Bash(kubectl delete:*)"),
+        ("terraform destroy", "Bash(terraform destroy)"),
+        ("docker volume rm x", "Bash(docker volume rm:*)"),
+        ("docker compose down", "Bash(docker compose:*)"),
+    ):
+        decided = policy(tmp_path, allow=rule).decide("Bash", [Effect("run", command)])
+        assert "not name" not in decided.reason, (command, decided.reason)
+    reason = policy(tmp_path, allow="Bash").decide("Bash", [Effect("run", "kubectl delete pod x")]).reason
+    assert reason == "destroys, which Bash does not name (kubectl delete)"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ('ls | while read f; do rm "$f"; done', 'rm: it is not known what it acts on: "$f" (the variable $f)'),
+        ("while read -r f; do rm -rf $f; done < list", "rm: it is not known what it acts on: $f"),
+        ("cat list | xargs rm -rf", "rm: it is not known what it acts on: … (what xargs is given)"),
+        ("cat list | xargs truncate -s 0", "truncate: it is not known what it overwrites: … (what xargs is given)"),
+        ("cat list | xargs tee < a.py", "tee: it is not known what it overwrites"),
+        ("cat list | xargs echo", ""),
+    ],
+)
+def test_what_is_not_known_of_a_loss_is_said(repo: Path, command: str, said: str) -> None:
+    found = asked(repo, command)
+    assert said in found if said else "not known" not in found, found
 
 
 def test_an_untrusted_workspace_runs_nothing(repo: Path) -> None:

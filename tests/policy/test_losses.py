@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
+import tarfile
+import zipfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -52,7 +56,23 @@ def repo(tmp_path: Path) -> Path:
     git(root / "nested", "init")
     (root / "nested/n.txt").write_text("n")
     (root / "lk").symlink_to("sub")
+    _pack(tmp_path, "new.txt", "sub/e.txt", "sub/brought.txt", "fresh/x.txt")
     return root
+
+
+def _pack(folder: Path, *names: str) -> None:
+    """Put archives with these members beside the repository."""
+    kinds: tuple[Literal["w", "w:gz"], ...] = ("w", "w:gz")
+    for kind, ending in zip(kinds, ("tar", "tgz"), strict=True):
+        with tarfile.open(folder / f"x.{ending}", kind) as packed:
+            for name in names:
+                member = tarfile.TarInfo(f"./{name}")
+                member.size = len(name)
+                packed.addfile(member, io.BytesIO(name.encode()))
+    with zipfile.ZipFile(folder / "x.zip", "w") as opened:
+        opened.writestr("sub/", "")
+        for name in names:
+            opened.writestr(name, name)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -168,16 +188,30 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+UNPACKING = [
+    "tar xf ../x.tar", "tar -xzf ../x.tgz -C sub", "tar xf ../x.tar --strip-components=1", "tar xf ../x.tar -k",
+    "tar xf ../x.tar ./sub", "tar -x -f ../x.tar ./new.txt", "tar --extract --file ../x.tar", "tar xkf ../x.tar",
+    "tar x < ../x.tar", "tar tf ../x.tar", "tar xOf ../x.tar", "tar xf ../x.tar -C ..", "tar xf ../x.tar -C lk",
+    "tar -C fresh --strip-components 1 -xf ../x.tar", "tar xf ../none.tar", "cd sub && tar xf ../../x.tar",
+    "tar xf ../x.tar --strip=1 -C fresh", "tar xf ../x.tar --skip-old-files",
+]  # fmt: skip
+UNZIPPING = [
+    "unzip -o ../x.zip", "unzip -qo ../x.zip -d sub", "unzip -n ../x.zip", "unzip -oj ../x.zip -d sub",
+    "unzip -o ../x.zip 'sub/*'", "unzip -o ../x.zip new.txt", "unzip -l ../x.zip", "unzip -op ../x.zip",
+    "unzip ../x.zip < /dev/null", "cp ../x.zip z.zip; zip -q z.zip c.txt", "unzip -o -d fresh ../x.zip",
+]  # fmt: skip
 RSYNC = [
     "rsync -a fresh/ sub", "rsync -a sub lk2", "rsync -a new.txt sub/new.md",
     "rsync new.txt sub", "rsync -a sub/new.md new.txt", "rsync -aR sub/e.txt fresh", "rsync -a fresh .",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *RSYNC])
+@pytest.mark.parametrize("command", [*COMMANDS, *UNPACKING, *UNZIPPING, *RSYNC])
 def test_the_losses_named_are_the_files_that_change(repo: Path, command: str) -> None:
     if command in RSYNC and shutil.which("rsync") is None:
         pytest.skip("NOT TESTED: rsync is not installed")
+    if command in UNZIPPING and not (shutil.which("unzip") and shutil.which("zip")):
+        pytest.skip("NOT TESTED: zip is not installed")
     named = named_files(repo, command)
     before, kept = contents(repo), committed(repo)
     run(repo, command)

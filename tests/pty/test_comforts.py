@@ -10,6 +10,7 @@ import subprocess
 import zlib
 from pathlib import Path
 
+from tests.support.extension_files import command
 from tests.support.model_server import ModelServer, Reply
 from tests.support.pty_screen import GRAVE_REST, Drawn
 from tests.support.repositories import git
@@ -113,6 +114,27 @@ def test_a_mentioned_image_is_sent_also_by_a_message_that_was_queued(work: Path)
         screen.wait("A dot.")
         screen.leave()
     assert "iVBORw0KGgo" in logged(work)
+
+
+def test_a_message_that_is_refused_is_in_the_line_again(work: Path) -> None:
+    (work / "no.png").write_text("text")
+    command(work, "make", "Made: !`touch made`")
+    (work / "settings.toml").write_text('model_takes = ["image"]\n')
+    pasted = "\n".join(f"row {n}" for n in range(9))
+    model = script(work / "s.toml", [])
+    with Drawn(["--model", model, "--settings", "settings.toml", "--disallowedTools", "Bash(touch:*)"], work) as screen:
+        screen.ready()
+        screen.type(f"look at @no.png \x1b[200~{pasted}\x1b[201~")
+        screen.wait("9 lines]")
+        screen.type("\r")
+        screen.wait("no.png is not an image")
+        screen.until(lambda: screen.input_line() == "> look at @no.png [Pasted #1 9 lines]", "the message in the line")
+        screen.clear()
+        screen.line("/make it")
+        screen.wait("/make was not sent")
+        screen.until(lambda: screen.input_line() == "> /make it", "the command in the line")
+        screen.clear()
+        screen.leave()
 
 
 def test_a_question_beside_the_conversation_is_answered_and_not_kept(work: Path) -> None:

@@ -22,7 +22,7 @@ from agent_cli.policy.policy import Policy
 from agent_cli.shells.terminal.app.question_view import QuestionView
 from agent_cli.shells.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.shells.terminal.dialogs.lines import LineDialogs
-from agent_cli.shells.terminal.dialogs.model import KEYS, Dialog
+from agent_cli.shells.terminal.dialogs.model import KEYS, Dialog, PlanBody
 from agent_cli.shells.terminal.dialogs.questions import (
     allow_any,
     ask_question,
@@ -137,6 +137,25 @@ def test_a_mode_that_is_refused_here_is_reported_and_the_plan_stands() -> None:
     lines = Lines("y bypassPermissions", "y")
     assert lines.reply(PLAN, refuse) == QuestionReply("approve")
     assert "That mode is refused here." in lines.shown and lines.shown.count("Approve this plan?") == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "title", "rest"),
+    [
+        ("# Plan\n\n1. Touch it", "Plan", "1. Touch it"),
+        ("\n## Plan: ##\n1. Touch it", "Plan", "1. Touch it"),
+        ("**Plan**\n\n1. Touch it", "Plan", "1. Touch it"),
+        ("# The plan for `a.py`\n\n1. Touch it", "The plan for `a.py`", "1. Touch it"),
+        ("# Goal\n\n1. Touch it", "Plan", "# Goal\n\n1. Touch it"),
+        ("# Explanation\n\n1. Touch it", "Plan", "# Explanation\n\n1. Touch it"),
+        ("Plan to touch it", "Plan", "Plan to touch it"),
+        ("**Plan** first, **then**\n1. Touch it", "Plan", "**Plan** first, **then**\n1. Touch it"),
+        ("# Plan", "Plan", "# Plan"),
+    ],
+)
+def test_a_plan_that_begins_with_its_own_title_is_not_titled_twice(written: str, title: str, rest: str) -> None:
+    dialog = plan_dialog(QuestionAsked("c1", "plan", {"plan": written}))
+    assert (dialog.title.text, dialog.body) == (title, (PlanBody(rest),))
 
 
 def test_a_plan_is_put_again_as_it_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from agent_cli.shells.terminal.render import markdown
+from agent_cli.shells.terminal.render.live_writer import LiveWriter
 from agent_cli.shells.terminal.render.markdown import PLAIN_SIGNS, TAIL_ROWS, Layout, MarkdownStream
 from tests.support.fork_server import ROOT
 from tests.support.hypothesis_examples import examples
@@ -163,6 +166,45 @@ def test_the_tail_is_short_fits_and_changes_nothing(words: list[str], size: int)
         assert len(tail) <= TAIL_ROWS
     assert [*lines, *stream.finish()] == rendered(text, 30)
     assert stream.tail() == []
+
+
+def test_what_is_being_written_stands_apart_from_the_block_above_as_it_will_later() -> None:
+    text = "## Title\n\nOne.\n\nTwo.\n\n- an item\n- another\n\n```\ncode\n```\n\n| a |\n|---|\n| b |\n\nEnd."
+    later = plain(rendered(text, 40))
+    stream, done = MarkdownStream(40), list[str]()
+    for char in text:
+        done += plain(stream.feed(char))
+        rows = [*done, *plain(stream.tail())]
+        blanks = [n for n, row in enumerate(rows[:-1]) if not row]
+        assert blanks == [n for n, row in enumerate(later[: max(len(rows) - 1, 0)]) if not row], "\n".join(rows)
+
+
+def test_a_note_between_two_paragraphs_has_one_blank_row_above_and_below() -> None:
+    sink = io.StringIO()
+    writer = LiveWriter(Console(file=sink, width=60, force_terminal=True), sink, whole_thoughts=False)
+    writer.answer("First.\n\nSecond para")
+    writer.begin_printed()
+    sink.write("a note\n")
+    assert plain([*writer.take(), *writer.tail()]) == ["  First.", "", "a note", "", "  Second para"]
+    writer.answer("graph.\n\nThird.")
+    writer.settle()
+    assert plain(writer.take()) == ["", "  Second paragraph.", "", "  Third."]
+
+
+@pytest.mark.parametrize("more", ["", " words of the item\n- and another\n", "\n\nA paragraph"])
+def test_rows_below_those_of_the_shell_stand_apart(more: str) -> None:
+    sink = io.StringIO()
+    writer = LiveWriter(Console(file=sink, width=60, force_terminal=True), sink, whole_thoughts=False)
+    writer.answer("A paragraph.\n\n- an item\n- its end")
+    assert plain(writer.take()) == ["  A paragraph."]
+    writer.mark_foreign()
+    assert plain(writer.tail()) == ["", "  • an item", "  • its end"]
+    writer.answer(more)
+    writer.settle()
+    rows = plain(writer.take())
+    assert rows[0] == "" and rows[1].startswith("  • an item")
+    writer.mark_foreign()
+    assert writer.needs_gap("rows") and writer.needs_gap("call")
 
 
 def test_without_colours_signs_show_what_colours_would() -> None:

@@ -91,6 +91,28 @@ def test_every_colour_can_be_read_on_its_background(name: str, ground: Backgroun
                 assert contrast(shown, paper) >= 3.0, (row, role)
 
 
+@pytest.mark.parametrize(("name", "least"), [("light", 4.5), ("colorblind", 4.0)])
+def test_light_themes_can_be_read_on_rows_with_a_background_also_in_256_colours(name: str, least: float) -> None:
+    """WCAG asks for 4.5. In 256 colours, the nearest to an orange that is dark enough is a brown."""
+
+    def shown(role: str, depth: Depth, ground: int) -> str:
+        sequence = palette(name, "light", depth).apply(f"\x1b[{ROLES[role]}mx")
+        if depth == 256:
+            number = int(re.findall(rf"{ground};5;(\d+)", sequence)[0]) - 16
+            levels = (0, 95, 135, 175, 215, 255)
+            cube = [levels[number // 36 % 6], levels[number // 6 % 6], levels[number % 6]]
+            return "#{:02x}{:02x}{:02x}".format(*(cube if number < 216 else [8 + 10 * (number - 216)] * 3))
+        return "#{:02x}{:02x}{:02x}".format(*map(int, re.findall(rf"{ground};2;(\d+);(\d+);(\d+)", sequence)[0]))
+
+    inks = ("muted", "danger", "success", "comment", "type", "string", "attribute", "function", "keyword", "number")
+    depths: tuple[Depth, ...] = (256, TRUE_COLOR)
+    for depth in depths:
+        for paper in ("removed", "added", "user"):
+            for ink in inks:
+                found = contrast(shown(ink, depth, 38), shown(paper, depth, 48))
+                assert found >= least, (depth, ink, paper, round(found, 2))
+
+
 def test_a_row_keeps_the_colours_of_its_code() -> None:
     """The background brings a foreground, which must not hide the one of the text."""
     dark = palette("dark")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Collection
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,27 +15,11 @@ from agent_cli.cli.app import AsJson, check_finite, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.cli.run_flags import absolute_file, to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.console import echo, print_json, print_notice, print_warning
-from agent_cli.extras.batch.host import TaskHost
-from agent_cli.extras.batch.results import (
-    BatchProgress,
-    ResultsFile,
-    format_batch_table,
-    format_summary,
-    summarize_batch,
-)
-from agent_cli.extras.batch.schedule import Batch, BatchOptions, LocalRunner, make_orders
-from agent_cli.extras.batch.tasks import BatchTask, read_batch
+from agent_cli.extras.batch.run import TaskFile, run_batch
+from agent_cli.extras.batch.schedule import BatchOptions
 from agent_cli.kernel.runtime.models import ChosenModel
-from agent_tools.fs.safe_files import read_text
-from agent_tools.lazy import lazy_imports
-from agent_tools.text import counted
-
-with lazy_imports():
-    from agent_cli.extras.batch import cluster  # Dask, which only --scheduler needs
 
 app = typer.Typer(add_completion=False)
-_MAX_TASKS_BYTES = 256 << 20
 
 
 @app.command(
@@ -91,109 +74,32 @@ def batch(
 ) -> int:  # fmt: skip
     if scheduler and find_spec("distributed") is None:
         raise UsageError("--scheduler needs the package distributed next to agent: pip install distributed")
-    text, folder = _read_tasks(tasks)
-    found, wrong = read_batch(text, folder, Path.cwd())
+    found = TaskFile(tasks)
     if options.permission_mode == "plan":
         raise UsageError("--permission-mode plan: nobody would be there to approve the plans; use another mode.")
     common = options.replace(permission_mode=None)
-    host = TaskHost(os.environ, session_config(common))
-    try:
-        orders, unusable = make_orders(found, host, shipped=bool(scheduler))
-        if wrong := wrong | unusable:
-            for number in sorted(wrong):
-                end = "" if wrong[number].endswith("?") else "."
-                print_warning(f"{tasks}, line {number}: {wrong[number]}{end}")
-            return 2
-        if not found:
-            raise UsageError(f"There are no tasks in {tasks}.")
+    batch_options = BatchOptions(
+        flags=(*to_flags(common), *([f"--model={absolute_file(model)}"] if model else ())),
+        mode=options.permission_mode or "",
+        budget=max_budget_usd,
+        retries=retries,
+        model=absolute_file,
+    )
+
+    def check() -> None:
+        # A cluster's workers have their own settings and keys.
         if not scheduler:
-            _check_models(found, options.replace(max_budget_usd=max_budget_usd), model)
-        batch_options = BatchOptions(
-            flags=(*to_flags(common), *([f"--model={absolute_file(model)}"] if model else ())),
-            mode=options.permission_mode or "",
-            budget=max_budget_usd,
-            retries=retries,
-            model=absolute_file,
-        )
-        file = ResultsFile(_results_path(output, tasks))
-        try:
-            dropped = file.drop_unfinished(found, retry_failed=retry_failed)
-            progress = BatchProgress(len(found), len(found) - _count_missing(found, file), os.environ)
-            work = Batch(found, orders, batch_options, file, progress)
-            print_notice(_first_line(found, file, scheduler, jobs))
-            if not scheduler:
-                work.run(LocalRunner(host, jobs or 1), dropped)
-            else:
-                _run_on_cluster(work, dropped, scheduler, jobs, progress)
-            return _report(found, file, work, progress, as_json=as_json)
-        finally:
-            file.close()
-    finally:
-        host.close()
+            _check_models(found.models, options.replace(max_budget_usd=max_budget_usd), model)
+
+    return run_batch(
+        found, session_config(common), batch_options, check,
+        output=output, jobs=jobs, scheduler=scheduler, retry_failed=retry_failed, as_json=as_json,
+    )  # fmt: skip
 
 
-def _run_on_cluster(
-    work: Batch, dropped: dict[str, dict[str, Any]], scheduler: str, jobs: int | None, progress: BatchProgress
-) -> None:
-    runner = cluster.ClusterRunner(scheduler, jobs, progress)
-    try:
-        work.run(runner, dropped)
-    finally:
-        runner.close()
-
-
-def _read_tasks(name: str) -> tuple[str, Path]:
-    """Return the text of the tasks, and the folder that their paths are relative to. Raises UsageError."""
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read(_MAX_TASKS_BYTES).decode(), Path.cwd()
-        path = Path(name).expanduser().absolute()
-        return read_text(path, _MAX_TASKS_BYTES), path.parent
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{name} is not text in UTF-8.") from None
-
-
-def _results_path(output: str, tasks: str) -> Path:
-    if not output and tasks == "-":
-        raise UsageError("With tasks from standard input, name a file for the results: --output FILE.")
-    return Path(output or f"{Path(tasks).stem}.results.jsonl").expanduser().absolute()
-
-
-def _check_models(tasks: list[BatchTask], options: RunOptions, model: str | None) -> None:
-    """Raise UsageError for a model that no task could start with."""
+def _check_models(names: Collection[str], options: RunOptions, model: str | None) -> None:
+    """Raise UsageError for a model that no task could start with. names: of the tasks, "" for that of the options."""
     run_env = find_environment(os.environ)
-    for name in dict.fromkeys(task.model or model or "" for task in tasks):
+    for name in dict.fromkeys(name or model or "" for name in names):
         asked = read_settings(session_config(options.replace(model=absolute_file(name) or None)), run_env).settings()
         ChosenModel(asked.model, asked, run_env)
-
-
-def _count_missing(tasks: list[BatchTask], file: ResultsFile) -> int:
-    return sum(task.id not in file.lines for task in tasks)
-
-
-def _first_line(tasks: list[BatchTask], file: ResultsFile, scheduler: str, jobs: int | None) -> str:
-    missing = _count_missing(tasks, file)
-    before = f"; {len(tasks) - missing} ended before" if missing < len(tasks) else ""
-    where = f" on {scheduler}" if scheduler else f", {jobs or 1} at a time"
-    return f"{counted(missing, 'task')} to run{where}{before}."
-
-
-def _report(tasks: list[BatchTask], file: ResultsFile, work: Batch, progress: BatchProgress, *, as_json: bool) -> int:
-    progress.clear()
-    lines = [file.lines[task.id] for task in tasks]
-    sums = summarize_batch(lines)
-    if as_json:
-        print_json({"results": lines, "summary": sums})
-    else:
-        print_notice("")
-        echo(format_batch_table(lines))
-        patches = f"; patches: {file.patches}" if any(line["patch"] for line in lines) else ""
-        echo(f"\n{format_summary(sums)}\nResults: {file.path}{patches}")
-    if work.caught:
-        print_notice("Interrupted; run the same command again to continue.")
-        return 128 + work.caught
-    if work.out_of_budget:
-        print_notice("The budget is spent; the same command with a larger --max-budget-usd runs what is missing.")
-    return 0 if sums["passed"] == len(lines) else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -10,25 +9,19 @@ from typing import Annotated
 
 import typer
 
-from agent_cli import Layers, RunEnvironment, UsageError, find_environment, read_settings
+from agent_cli import RunEnvironment, UsageError, find_environment, read_settings
 from agent_cli.cli import completion
 from agent_cli.cli.app import check_choice, check_finite, with_run_options
 from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_flags import absolute_file, is_file, to_flags
 from agent_cli.cli.run_options import RunOptions, session_config
-from agent_cli.console import echo, print_json, print_notice
-from agent_cli.extras.evaluation.results import TaskRun, format_progress, format_runs, run_to_json, summarize_runs
-from agent_cli.extras.evaluation.runs import Evaluation, EvaluationOptions, Variant
-from agent_cli.extras.evaluation.steps import SandboxMaker, check_sandbox_maker
+from agent_cli.extras.evaluation.command import Unattended, make_keep_folder, run_evaluation
+from agent_cli.extras.evaluation.runs import EvaluationOptions, Variant
 from agent_cli.extras.evaluation.tasks import read_tasks
-from agent_cli.kernel.runtime.environment import in_container
 from agent_cli.kernel.runtime.models import ChosenModel
-from agent_tools.text import counted
 
 app = typer.Typer(add_completion=False)
 _FORMATS = ("text", "json", "jsonl")
-# Besides editing, a model may run any command in the sandbox, even destructive ones, as the work tree is a copy.
-_UNATTENDED_SETTINGS = {"sandbox": {"mode": "require", "auto_allow": True, "auto_allow_destructive": True}}
 
 
 @app.command(
@@ -74,34 +67,18 @@ def evaluate(
     run_env = find_environment(os.environ, tempfile.gettempdir())
     layers = read_settings(session_config(options), run_env)
     variants = _variants(model or [], compare or [], options, run_env)
-    argv, sandbox, how = _unattended(options, layers, run_env)
+    unattended = Unattended.find(options.permission_mode, layers, run_env)
     eval_options = EvaluationOptions(
-        argv=(*to_flags(options), *argv),
+        argv=(*to_flags(options), *unattended.argv),
         env=os.environ,
-        sandbox=sandbox,
+        sandbox=unattended.sandbox,
         timeout=timeout or 0.0,
         budget=options.max_budget_usd is not None,
-        keep=_make_keep_folder(keep),
+        keep=make_keep_folder(keep),
     )
-    evaluation = Evaluation(tasks, variants, repeat)
-    total = counted(len(tasks) * len(variants) * repeat, "run")
-    print_notice(f"{total} of {counted(len(tasks), 'task')}, {jobs} at a time; {how}.")
-
-    def on_end(run: TaskRun, count: int, total: int) -> None:
-        print_notice(format_progress(run, count, total))
-        if output_format == "jsonl":
-            echo(json.dumps(run_to_json(run)))
-
-    runs = evaluation.run(eval_options, jobs, on_end)
-    if output_format == "json":
-        print_json({"runs": [run_to_json(run) for run in runs], "models": summarize_runs(runs)})
-    elif output_format == "text" and runs:
-        print_notice("")
-        echo(format_runs(runs))
-    if evaluation.caught:
-        print_notice(f"Interrupted after {counted(len(runs), 'run')}.")
-        return 128 + evaluation.caught
-    return 0 if all(run.verdict == "passed" for run in runs) else 1
+    return run_evaluation(
+        tasks, variants, eval_options, unattended.words, repeat=repeat, jobs=jobs, output_format=output_format
+    )
 
 
 def _variants(
@@ -128,38 +105,3 @@ def _variants(
 def _label(text: str) -> str:
     """Return a label for compared settings: the name of their file, or the text itself."""
     return Path(text).stem if is_file(text) else " ".join(text.split())
-
-
-def _unattended(
-    options: RunOptions, layers: Layers, run_env: RunEnvironment
-) -> tuple[list[str], SandboxMaker | None, str]:
-    """Return flags for running without a user, the maker of sandboxes for checks, and a description of the mode.
-
-    Raises UsageError if commands would run with the user's rights, which only a mode on the command line allows.
-    """
-    sandbox = check_sandbox_maker(layers.settings(), run_env)
-    if options.permission_mode is not None:
-        return [], sandbox, f"permission mode {options.permission_mode}"
-    if sandbox is not None:
-        argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNATTENDED_SETTINGS)}"]
-        return argv, sandbox, "commands run in the sandbox"
-    if in_container(run_env.env):
-        return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
-    raise UsageError(
-        "There is no sandbox for commands here (agent doctor explains why): run this in a container, or let the models "
-        "run any command with your permissions: --permission-mode bypassPermissions."
-    )
-
-
-def _make_keep_folder(name: str) -> Path | None:
-    """Make the folder of --keep. Raises UsageError if it cannot be written, or has something in it."""
-    if not name:
-        return None
-    folder = Path(name).expanduser().absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"--keep: {folder} is not empty.")
-    except OSError as error:
-        raise UsageError(f"--keep: {folder} cannot be used: {error.strerror or error}.") from None
-    return folder

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,24 +15,14 @@ from agent_cli.cli.help import examples, one_of
 from agent_cli.cli.run_options import RunOptions, session_config
 from agent_cli.config.prompts import prompt
 from agent_cli.console import print_line, print_notice, print_text, print_warning
-from agent_cli.extras.reports.collect import RunRecord
 from agent_cli.extras.reports.files import RunReports, check_target, write_text
-from agent_cli.extras.reports.findings import (
-    SCHEMA,
-    SEVERITIES,
-    CheckedFindings,
-    DiffLines,
-    ReviewFinding,
-    at_least,
-    check_findings,
-)
-from agent_cli.extras.reports.formats import comments_file
+from agent_cli.extras.reports.findings import SCHEMA, SEVERITIES
+from agent_cli.extras.reports.review import NOTHING_TO_REVIEW, Review
 from agent_cli.git.review_target import ReviewTarget
-from agent_cli.shells.headless.input import Signals
 from agent_cli.shells.headless.output import FAILED, ProgressPrinter, RunListener, exit_code, failure_hint, outcome_of
 from agent_cli.shells.headless.result_object import result_object
-from agent_tools.record import to_json
-from agent_tools.text import counted, escape_controls, one_line
+from agent_tools.process.child import StopSignals
+from agent_tools.text import one_line
 
 app = typer.Typer(add_completion=False)
 _FORMATS = ("text", "json")
@@ -91,9 +80,8 @@ def review(
     )
     for text in (*layers.ignored, *target.notes):
         print_warning(f"{one_line(text).rstrip('.')}.")
-    diff = DiffLines(target.diff)
     code = 0
-    if diff.files:
+    if target.diff.strip():
         agent = Session.open(config, run_env, lambda on_ask: Session.unattended(), print_warning, layers=layers)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
@@ -103,29 +91,23 @@ def review(
         reports.finish(
             {"outcome": "done", "result": "", "structured_output": {"summary": NOTHING_TO_REVIEW, "findings": []}}
         )
-    raw = reports.record()
-    checked = check_findings(raw.findings, diff, str(run_env.root))
-    notes = _finding_notes(checked)
-    record = raw.replace(findings=checked.inside, outside=checked.outside, notes=notes, review=True)
+    made = Review(reports.record(), target.diff, target.title, target.commit)
     if output_format == "json":
-        print_line(_to_json(record, checked, target, diff))
+        print_line(made.data())
     elif not code:
-        print_text("\n".join(_report_lines(record, target, diff)) + "\n")
-    for note in notes:
+        print_text(made.text())
+    for note in made.record.notes:
         print_notice(note)
-    good = reports.write(print_notice, record)
+    good = reports.write(print_notice, made.record)
     if comments and not code:
         try:
-            write_text(comments, comments_file(record, target.commit))
+            write_text(comments, made.comments())
         except OSError as error:
             print_notice(f"The comments were not written: {comments}: {error.strerror or error}")
             good = False
     if code or not good:
         return code or FAILED
-    return FINDINGS_EXIT_CODE if fail_on and at_least(checked.inside, fail_on) else 0
-
-
-NOTHING_TO_REVIEW = "There is nothing to review: no file differs."
+    return FINDINGS_EXIT_CODE if fail_on and made.has(fail_on) else 0
 
 
 def _ask(agent: Session, target: ReviewTarget, request: str, reports: RunReports, *, verbose: bool) -> int:
@@ -133,7 +115,7 @@ def _ask(agent: Session, target: ReviewTarget, request: str, reports: RunReports
     view = LiveSession()
     progress = RunListener(ProgressPrinter(print_notice, verbose).show, view=view, pieces=verbose)
 
-    watch = Signals(agent.interrupt)
+    watch = StopSignals(agent.interrupt)
 
     def show(event: Event) -> None:
         if watch.caught:
@@ -193,55 +175,3 @@ def _fit_diff(diff: str, limit: int) -> str:
     if named:
         shown.append("Too long to show; read these files themselves:\n" + "\n".join(sorted(named)))
     return "\n".join(shown)
-
-
-def _finding_notes(checked: CheckedFindings) -> tuple[str, ...]:
-    """Return notes about findings that are not on a line of the diff."""
-    notes = []
-    if checked.outside:
-        notes.append(f"{_number_findings(checked.outside)} not on a line of the diff: listed apart, without a comment.")
-    if checked.dropped:
-        notes.append(f"{_number_findings(checked.dropped)} dropped: not in a file of the diff "
-                     f"({', '.join(escape_controls(f.location) for f in checked.dropped[:5])}).")  # fmt: skip
-    return tuple(notes)
-
-
-def _number_findings(findings: Sequence[ReviewFinding]) -> str:
-    return f"{counted(len(findings), 'finding')} {'is' if len(findings) == 1 else 'are'}"
-
-
-def _report_lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> list[str]:
-    output = record.result.get("structured_output")
-    lines = [str(output.get("summary") or "")] if isinstance(output, dict) and output.get("summary") else []
-    what = counted(len(record.findings), "finding") if record.findings else "No findings"
-    lines.append(f"{what} in {counted(len(diff.files), 'file')} ({target.title})")
-    for finding in record.findings:
-        lines += ["", *_finding_lines(finding)]
-    if record.outside:
-        lines += ["", "Not on a line of the diff:"]
-        for finding in record.outside:
-            lines += ["", *_finding_lines(finding)]
-    return lines
-
-
-def _finding_lines(finding: ReviewFinding) -> list[str]:
-    side = " (removed)" if finding.side == "old" else ""
-    return [
-        f"{finding.severity}: {finding.location}{side}: {' '.join(finding.title.split())}",
-        *(f"    {line}".rstrip() for line in finding.body.splitlines()),
-    ]
-
-
-def _to_json(record: RunRecord, checked: CheckedFindings, target: ReviewTarget, diff: DiffLines) -> dict[str, Any]:
-    def plain(findings: Sequence[ReviewFinding]) -> list[dict[str, Any]]:
-        return [{k: v for k, v in to_json(f).items() if k != "type"} | {"end_line": f.last} for f in findings]
-
-    return {
-        **record.result,
-        "target": target.title,
-        "commit": target.commit or None,
-        "files": list(diff.files),
-        "findings": plain(checked.inside),
-        "outside_diff": plain(checked.outside),
-        "dropped": plain(checked.dropped),
-    }

@@ -6,11 +6,8 @@ See docs/web.md.
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -19,18 +16,15 @@ from agent_cli.cli.app import AsJson, ListingGroup, check_choice
 from agent_cli.cli.help import examples, one_of
 from agent_cli.config.schema import Settings
 from agent_cli.console import echo, print_json, print_notice, table
-from agent_cli.extras.server.app import listen, lock_state, make_app, read_last_link, run_server
-from agent_cli.extras.server.guard import OWNER, ROLES, AccessTokenStore
-from agent_cli.extras.server.hub import Hub, ServeOptions
-from agent_cli.extras.server.pairing import Pairing
-from agent_cli.extras.server.qr import qr_lines
+from agent_cli.extras.server.app import read_last_link
+from agent_cli.extras.server.guard import ROLES, AccessTokenStore
+from agent_cli.extras.server.start import LOCAL_HOSTS, ServerStart
 from agent_cli.kernel.session.store import state_folder
-from agent_tools.text import counted, one_line
+from agent_tools.text import one_line
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)
 tokens = typer.Typer(cls=ListingGroup, add_completion=False)
 app.add_typer(tokens, name="token", help="Add, list and revoke the tokens that requests need.")
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, as decisions show it.")]
 
 
@@ -73,7 +67,7 @@ def serve_sessions(
 ) -> int:
     if context.invoked_subcommand is not None:
         return 0
-    if host not in _LOCAL and not certfile and not insecure:
+    if host not in LOCAL_HOSTS and not certfile and not insecure:
         raise UsageError(
             f"{one_line(host)} can be reached by other machines, and the token would be sent unencrypted: give "
             "--certfile, or --insecure behind a proxy that speaks TLS."
@@ -86,34 +80,21 @@ def serve_sessions(
     _check_files(certfile, keyfile)
     settings = _settings()
     folders = _folders(tuple(project or ()) or settings.serve.projects)
-    store = AccessTokenStore(state_folder(os.environ))
-    on = _listen(host, port)
-    port = int(on.getsockname()[1])
-    shown = f"[{host}]" if ":" in host else host
-    link, here = _links(host, f"{shown}:{port}", allowed_host or (), tls=bool(certfile))
-    lock = lock_state(state_folder(os.environ), link, here)
-    options = ServeOptions(
+    start = ServerStart(
+        host=host,
+        port=port,
+        folders=tuple(folders),
+        allowed_hosts=tuple(allowed_host or ()),
+        certfile=certfile,
+        keyfile=keyfile,
         workers=workers or os.cpu_count() or 1,
         bypass=allow_bypass,
-        link=link,
         private=settings.web.allow_private,
+        notify=settings.serve.notify,
         ticks=not no_schedules,
+        phone=phone,
     )
-    hub = Hub(os.environ, folders, options)
-    hosts = [f"{shown}:{port}", *(allowed_host or ())]
-    if host in (*_LOCAL, "0.0.0.0", "::"):
-        hosts += [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
-    echo("\n".join((f"agent serve: {link}", *(f"  project {one_line(str(folder))}" for folder in folders))))
-    _show_ways_in(store, link, phone=phone)
-    tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
-    try:
-        run_server(make_app(hub, _with_default_ports(hosts), store, settings.serve.notify), on, tls)
-    except OSError as error:
-        raise UsageError(f"The certificate cannot be used: {error.strerror or error}.") from None
-    os.close(lock)
-    if at_work := len(hub.pool.running):
-        print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
-    return 0
+    return start.serve(os.environ)
 
 
 def _check_files(certfile: str, keyfile: str) -> None:
@@ -123,43 +104,6 @@ def _check_files(certfile: str, keyfile: str) -> None:
     for name in filter(None, (certfile, keyfile)):
         if not Path(name).is_file():
             raise UsageError(f"There is no file {one_line(name)}.")
-
-
-def _with_default_ports(hosts: list[str]) -> list[str]:
-    """Return names of hosts, those with the default port of HTTP or HTTPS also without it."""
-    return [*hosts, *(name.rpartition(":")[0] for name in hosts if name.endswith((":80", ":443")))]
-
-
-def _links(host: str, address: str, names: Sequence[str], *, tls: bool) -> tuple[str, str]:
-    """Return the address for others, and for programs of this machine."""
-    # Another name for a server that only this machine reaches is that of a proxy or a tunnel, which has TLS.
-    scheme = "https" if tls or (names and host in _LOCAL) else "http"
-    link = f"{scheme}://{(names or [address])[0]}/"
-    local = f"127.0.0.1:{address.rpartition(':')[2]}" if host in ("0.0.0.0", "::") else address
-    return link, link if tls else f"http://{local}/"
-
-
-def _show_ways_in(store: AccessTokenStore, link: str, *, phone: bool) -> None:
-    """Print the first link with its token, or the names of the tokens; for a phone also a code to scan."""
-    if not store.all():
-        echo(f"Open this link; it is shown once: {link}#token={quote(store.add(OWNER, 'start'))}")
-    else:
-        names = ", ".join(f"{token.name} ({token.role})" for token in store.all())
-        echo(f"  tokens {names}. For another: agent serve token add NAME --role {ROLES[-1]}")
-    if phone:
-        code = Pairing(state_folder(os.environ)).offer("start")
-        address = f"https://{link.partition('://')[2]}#pair={code}"
-        echo("\n".join(qr_lines(address)))
-        echo(f"Scan this with the phone, or open it there. It works once, for 10 minutes: {address}")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return listen(host, port)
-    except OSError as error:
-        state = state_folder(os.environ)
-        os.close(lock_state(state, *read_last_link(state)))  # if it is our own server that listens there, this says so
-        raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
 
 
 def _settings() -> Settings:

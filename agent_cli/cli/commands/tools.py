@@ -20,7 +20,7 @@ from agent_cli.cli.app import ListingGroup, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.console import echo, print_ignored, print_json, print_warning
 from agent_cli.kernel.runtime.tool_box import ToolBox, ToolRun
-from agent_cli.shells.headless.input import Signals
+from agent_tools.process.child import StopSignals
 from agent_tools.registry import BUILTIN
 from agent_tools.text import escape_controls
 
@@ -63,7 +63,7 @@ def run_tool(
     context = here.context
     # Long output is truncated here: a file with all of it would be deleted with this process.
     context.workspace.scratch.close()
-    watch = Signals(lambda: context.cancel.cancel())
+    watch = StopSignals(lambda: context.cancel.cancel())
     try:
         with watch:
             ran = _disabled_result(name, here) or here.run(call, warn_of_call)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 from agent_cli.extras.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.extras.batch.results import BatchProgress, ResultsFile, result_to_json
 from agent_cli.extras.batch.tasks import BatchTask
 from agent_cli.extras.evaluation.processes import GRACE_SECONDS, JobThreads
-from agent_tools.process.child import stop_signals
+from agent_tools.process.child import on_stop_signals
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 
@@ -121,13 +119,12 @@ class Batch:
         self._spent = sum(lines[name].get("cost_usd") or 0.0 for name in self._tasks if name in lines)
         self._spent += sum(self._earlier_cost.values())
 
-        def on_signal(number: int, frame: FrameType | None) -> None:
+        def on_signal(number: int) -> None:
             self._deadline = time.monotonic() + (_RETRY_PAUSE_SECONDS if self.caught else _STOP_SECONDS)
             self.caught = self.caught or number
             runner.stop()
 
-        before = {number: signal.signal(number, on_signal) for number in stop_signals()}
-        try:
+        with on_stop_signals(on_signal):
             waiting = deque(task for name, task in self._tasks.items() if name not in lines)
             self._run(runner, waiting)
             for name in [name for name in self._running if name not in lines]:
@@ -136,9 +133,6 @@ class Batch:
                 why = f"not started: {self._why_not_started()}"
                 self._record_end(task, TaskResult(id=task.id, status="skipped", error=why), shown=False)
             self._file.finish(self._tasks)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _run(self, runner: BatchRunner, waiting: deque[BatchTask]) -> None:
         reported = False

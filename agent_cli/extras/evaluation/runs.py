@@ -9,13 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from agent_cli import SessionNotFoundError, UsageError
 from agent_cli.extras.evaluation.processes import EvaluationStoppedError, JobThreads, ProcessPool
@@ -26,7 +23,7 @@ from agent_cli.kernel.runtime.models import share_keys
 from agent_cli.kernel.runtime.tools import tool_definitions
 from agent_cli.kernel.session.export import document
 from agent_tools.fs.safe_files import write_atomic
-from agent_tools.process.child import stop_signals
+from agent_tools.process.child import on_stop_signals
 from agent_tools.process.git_tree import store_tree
 from agent_tools.process.guarded_git import GitError, GitRun, fetching_git, find_git, store_git
 from agent_tools.record import Value
@@ -52,12 +49,10 @@ class Evaluation:
             folder = Path(tempfile.mkdtemp(prefix="agent-eval-")).resolve()
         except OSError as error:
             raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
-        before = {number: signal.signal(number, self._on_signal) for number in stop_signals()}
         try:
-            return self._run(self._plan(folder, options), TaskRunner(options, self._pool), jobs, ended)
+            with on_stop_signals(self._on_signal):
+                return self._run(self._plan(folder, options), TaskRunner(options, self._pool), jobs, ended)
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _plan(self, folder: Path, options: EvaluationOptions) -> list[PlannedRun]:
@@ -100,7 +95,7 @@ class Evaluation:
                 found[item[0]] = item[1]
                 ended(item[1], len(found), len(plan))
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> Any:
+    def _on_signal(self, number: int) -> None:
         self.caught = self.caught or number
         self._pool.stop()
 

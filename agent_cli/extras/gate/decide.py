@@ -51,10 +51,25 @@ def main(words: list[str]) -> int:
             sys.stderr.write(f"{reason}\n")
             return 2
     if call.moment in ("before", "ask") or note:
-        sys.stdout.write(host.answer(call.moment, verdict, reason, note))
-        sys.stdout.flush()
-    elif reason:
+        return _write(host.answer(call.moment, verdict, reason, note), decides=call.moment in ("before", "ask"))
+    if reason:
         sys.stderr.write(f"{reason}\n")
+    return 0
+
+
+def _write(answer: str, *, decides: bool) -> int:
+    """Write the answer; return the exit code. If that fails, it refuses the call that the answer decides."""
+    try:
+        sys.stdout.write(answer)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is still buffered would fail again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        refused = ", so the call is refused" if decides else ""
+        sys.stderr.write(f"agent gate could not answer{refused}: cannot write to standard output: {error.strerror}.\n")
+        return 2 if decides else 1
     return 0
 
 

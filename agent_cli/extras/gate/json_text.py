@@ -106,7 +106,11 @@ def append_item(text: str, keys: tuple[str, ...], item: Any) -> str:
     if node.children:
         last = node.children[-1].end
         return f"{text[:last]},\n{pad}{written}{text[last:]}"
-    return f"{text[: node.start + 1]}\n{pad}{written}\n{unit * depth}{text[node.end - 1 :]}"
+    inside = text[node.start + 1 : node.end - 1]
+    if depth:
+        # On the line of its bracket: `remove_item` then leaves the list or object, which was there before.
+        return f"{text[: node.start + 1]}{written}{inside}{text[node.end - 1 :]}"
+    return f"{text[: node.start + 1]}\n{pad}{written}{inside if inside.strip() else chr(10)}{text[node.end - 1 :]}"
 
 
 def _in_list(item: Any, keys: list[str]) -> Any:
@@ -115,22 +119,56 @@ def _in_list(item: Any, keys: list[str]) -> Any:
 
 
 def remove_item(text: str, keys: tuple[str, ...], number: int) -> str:
-    """Remove an item of the list under these keys, and what is empty then. Raises JsonTextError."""
+    """Remove an item of the list under these keys, and what `append_item` created for it. Raises JsonTextError.
+
+    Comments stay, and so do lists and objects that were there before.
+    """
     path = [parse_json_text(text)]
     for name in keys:
         path.append(path[-1].members[name])
     path.append(path[-1].items[number])
-    while len(path) > 2 and len(path[-2].children) == 1:
+    while len(path) > 2 and len(path[-2].children) == 1 and _is_created(text, path[-2]):
         path.pop()
-    parent, gone = path[-2], path[-1]
-    place = parent.children.index(gone)
-    start, end = gone.key, gone.end
-    if place:
-        start = parent.children[place - 1].end
-    elif len(parent.children) > 1:
-        end = parent.children[1].key
-    else:
-        start, end = parent.start + 1, parent.end - 1
+    siblings, gone = path[-2].children, path[-1]
+    place = siblings.index(gone)
+    if place and "/" not in text[siblings[place - 1].end : gone.key]:
+        return text[: siblings[place - 1].end] + text[gone.end :]
+    if place + 1 < len(siblings):
+        after = siblings[place + 1].key
+        if "/" not in text[gone.end : after]:
+            return text[: gone.key] + text[after:]
+    elif not place:
+        around = text[path[-2].start + 1 : gone.key], text[gone.end : path[-2].end - 1]
+        if not "".join(around).strip(" \t\r\n,"):
+            kept = around[1].replace(",", "") if not around[0] else ""
+            return text[: path[-2].start + 1] + kept + text[path[-2].end - 1 :]
+    comma = _comma(text, gone.end, path[-2].end)
+    if comma < 0 and place:
+        comma = _comma(text, siblings[place - 1].end, gone.key)
+    spans = [(gone.key, gone.end), *([(comma, comma + 1)] if comma >= 0 else [])]
+    for start, end in sorted(spans, reverse=True):
+        text = _cut(text, start, end)
+    return text
+
+
+def _is_created(text: str, node: Node) -> bool:
+    """Return True if a list or object with one entry looks as if it was created for that, with nothing else in it."""
+    (child,) = node.children
+    around = text[node.start + 1 : child.key] + text[child.end : node.end - 1]
+    return child.key > node.start + 1 and not around.strip()
+
+
+def _comma(text: str, start: int, end: int) -> int:
+    """Return where a comma is between two values, comments aside; -1 for none."""
+    at = _skip(text, start)
+    return at if at < end and text[at : at + 1] == "," else -1
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    """Remove a part of a text, and its line if nothing else is on it."""
+    line, after = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    if after >= 0 and line and not (text[line:start] + text[end:after]).strip():
+        return text[:line] + text[after + 1 :]
     return text[:start] + text[end:]
 
 

@@ -252,7 +252,8 @@ class Conversation:
             if self._plan_mode_left:
                 self._add(UserMessage(PLAN_MODE_ENDED))
         self._add_notes()
-        message = UserMessage(self._wrap_next(text) + append + note, (*self.attached, *media))
+        command = {"typed": typed} if typed.startswith("/") and not text.startswith(typed) else {}
+        message = UserMessage(self._wrap_next(text) + append + note, (*self.attached, *media), **command)
         self._add(message, uuid)
         self._record_mentions(message)
         self._wrap_next, self.attached = str, ()

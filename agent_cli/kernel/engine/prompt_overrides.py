@@ -123,6 +123,10 @@ def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generat
     if decision.level is Level.ASK:
         effects = (Effect("run", command),)
         found = deps.policy.facts(SHELL.name, effects, decision)
+        # It runs before the turn, so there is no snapshot.
+        uncovered = (
+            (f"undo cannot restore anything of this: /{name} runs it before its turn",) if found.destroys else ()
+        )
         request = ApprovalRequested(
             call_id,
             SHELL.name,
@@ -130,9 +134,9 @@ def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generat
             f"{decision.reason}, and /{name} begins with it",
             effects,
             str(deps.context.workspace.cwd),
-            facts=found.lines,
+            facts=(*found.lines, *uncovered),
             arguments={"command": command},
-            warnings=found.warnings,
+            warnings=(*found.warnings, *uncovered),
         )
         answer = deps.approver(request)
         if isinstance(answer, EditedCall):

@@ -357,7 +357,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         scheduled=bool(always) and turn.deps.save_for_schedule is not None,
         arguments=item.call.arguments,
         exact=exact,
-        warnings=(*found.warnings, *(line for line in undo if "bring back" in line or "be brought" in line)),
+        warnings=(*found.warnings, *(line for line in undo if not line.startswith("undo: a copy"))),
         deferred=item.decision.deferred,
         edits=helps and item.tool.changes_files and policy.would_accept_edits(item.tool.name, item.effects),
     )

@@ -105,7 +105,7 @@ def _entry(view: EntryView) -> Entry | None:
         lead = {"warning": "warning: ", "rewind": "the user went back to before: "}.get(view.kind, "")
         return NoteEntry(lead + (shorten(view.text, 80) if view.kind == "rewind" else view.text), view.time)
     if isinstance(message := view.message, UserMessage):
-        return UserEntry(without_note(message.text), view.time, len(message.media))
+        return UserEntry(message.typed or without_note(message.text), view.time, len(message.media))
     thinking = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text)
     text = "".join(p.text for p in message.parts if isinstance(p, Text))
     return AssistantEntry(text, view.time, thinking) if text.strip() or thinking else None

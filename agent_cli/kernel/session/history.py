@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 from agent_cli.kernel.events import (
@@ -32,9 +31,7 @@ from agent_cli.kernel.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    is_synthetic,
     is_user_message,
-    user_text,
 )
 from agent_cli.kernel.session.files import LogLine, open_log, read
 from agent_cli.kernel.session.records import Partial
@@ -189,7 +186,7 @@ def last_exchanges(log: Path, most: int, tail: int = TAIL_BYTES, *, whole: bool 
     questions = [_question(lines, start) for start in starts]
     ends = [*questions[1:], len(lines)]
     return [
-        bounded_exchange(user_text(_text(lines[question])), _events(lines[start + 1 : end]), whole=whole)
+        bounded_exchange(_user_message(lines[question]).words, _events(lines[start + 1 : end]), whole=whole)
         for start, question, end in list(zip(starts, questions, ends, strict=False))[-most:]
     ]
 
@@ -198,15 +195,16 @@ def _question(lines: list[LogLine], start: int) -> int:
     """Return the line of the user's message of a turn. The program and hooks add text before and after it."""
     number = start
     while number >= 0 and _message_type(lines[number]) == "UserMessage":
-        if is_user_message(UserMessage(_text(lines[number]))):
+        if _user_message(lines[number]).from_user:
             return number
         number -= 1
     return start
 
 
-def _text(line: LogLine) -> str:
-    """Return the text of a message of the user in a line."""
-    return str(line.data["message"]["text"])
+def _user_message(line: LogLine) -> UserMessage:
+    """Return the message of the user in a line, without its media."""
+    about = line.data["message"]
+    return UserMessage(str(about["text"]), typed=str(about.get("typed", "")))
 
 
 def _begins(lines: list[LogLine], number: int) -> bool:
@@ -218,7 +216,7 @@ def _begins(lines: list[LogLine], number: int) -> bool:
         return False
     if number + 1 < len(lines):
         return lines[number + 1].type == "TurnStarted"
-    return not is_synthetic(lines[number].data["message"]["text"])
+    return _user_message(lines[number]).from_user
 
 
 def _message_type(line: LogLine) -> str:
@@ -282,21 +280,22 @@ def _event(line: LogLine) -> Event | None:
 def exchanges_of(history: Iterable[Message], most: int) -> list[Exchange]:
     """Return the last exchanges from messages alone, without the log: calls by name, without displays."""
     messages = list(history)
-    starts = [n for n, message in enumerate(messages) if is_user_message(message)]
-    spans = list(pairwise([*starts, len(messages)]))[-most:]
-    return [_exchange(messages[start:end]) for start, end in spans]
+    questions = [(n, message.words) for n, message in enumerate(messages) if is_user_message(message)]
+    ends = [*(n for n, _ in questions[1:]), len(messages)]
+    spans = list(zip(questions, ends, strict=False))[-most:]
+    return [_exchange(words, messages[start + 1 : end]) for (start, words), end in spans]
 
 
-def _exchange(messages: list[Message]) -> Exchange:
+def _exchange(question: str, messages: list[Message]) -> Exchange:
     events: list[Event] = []
-    for message in messages[1:]:
+    for message in messages:
         events.append(MessageAdded(message))
         if isinstance(message, AssistantMessage):
             events += [ToolRequested(c.id, c.name, c.arguments, c.name) for c in message.calls]
         elif isinstance(message, ToolMessage):
             events.append(ToolStarted(message.call_id, message.name))
             events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
-    return bounded_exchange(user_text(messages[0].text), events)
+    return bounded_exchange(question, events)
 
 
 def bounded_exchange(question: str, events: list[Event], *, whole: bool = False) -> Exchange:
@@ -314,7 +313,7 @@ def bounded_exchange(question: str, events: list[Event], *, whole: bool = False)
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
             elif is_user_message(event.message):
-                shown.append(MessageAdded(UserMessage(user_text(event.message.text))))
+                shown.append(MessageAdded(UserMessage(event.message.words)))
         else:
             if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
                 # The output of a command has no record of its own.

@@ -151,7 +151,7 @@ class LiveSession(SessionView):
             kind = _BY_MESSAGE[type(event.message)]
         elif kind == "begun" and not (self.turn and self.turn.running):
             # Its message was recorded before it began, or by an earlier process.
-            self.turns.append(TurnView("", time, 0))
+            self.turns.append(TurnView(UserMessage(""), time, 0))
         call: CallView | None = None
         if kind in _OF_CALLS:
             # A resumed turn continues calls of its first part.

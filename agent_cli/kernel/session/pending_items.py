@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_cli.kernel.events import ApprovalRequested, QuestionAsked
-from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
+from agent_cli.kernel.messages import AssistantMessage, Message, ToolCall, is_user_message
 from agent_cli.kernel.session.pending_plans import expiry_of, seconds_of
 from agent_tools.record import to_json
 from agent_tools.text import utc_stamp
@@ -31,7 +31,7 @@ def pending_items(
     plan_ttl: minutes after which a plan expires; 0 for never.
     """
     asked_at = asked_at or utc_stamp()
-    request = next((user_text(m.text) for m in reversed(history) if is_user_message(m)), "")
+    request = next((m.words for m in reversed(history) if is_user_message(m)), "")
     made = _calls({"": history, **nested})
     items = []
     for event in asked:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.kernel.messages import UserMessage, is_synthetic
+from agent_cli.kernel.messages import UserMessage
 from agent_cli.kernel.session.files import decode_record, logs_in, read_log, results_size
 from agent_cli.kernel.session.records import ENDS, Header
 from agent_tools.record import DecodeError, Value, from_json
@@ -90,9 +90,10 @@ def summarize_session(path: Path) -> SessionSummary | None:
         if kind == b"MessageAdded":
             messages += 1
             if "first" not in found and _USER_MESSAGE in line[head.end() : head.end() + 200]:
-                text = _data(line).get("message", {}).get("text", "")
-                if not is_synthetic(text):
-                    found["first"] = UserMessage(text).title
+                about = _data(line).get("message", {})
+                message = UserMessage(about.get("text", ""), typed=about.get("typed", ""))
+                if message.from_user:
+                    found["first"] = message.title
         elif kind in _DECODED:
             found |= _fields_of(kind, _data(line))
         if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USAGE in line):

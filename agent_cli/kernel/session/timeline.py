@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from agent_cli.kernel.events import ApprovalRequested, HookFinished
-from agent_cli.kernel.messages import user_text
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.view import SessionView
 from agent_cli.kernel.session.view_entries import CallView, TurnView
@@ -118,7 +117,7 @@ def turn_summary(turn: TurnView) -> TurnSummary:
         hooks=tuple(turn.hooks),
         notes=tuple(turn.notes),
         copied=turn.copied,
-        added=tuple(AddedMessage(view.round, user_text(view.message.text)) for view in turn.added),
+        added=tuple(AddedMessage(view.round, view.sent.words) for view in turn.added),
         **ended,
     )
 

@@ -43,9 +43,7 @@ from agent_cli.kernel.messages import (
     AssistantMessage,
     ToolMessage,
     UserMessage,
-    is_synthetic,
     undone_files,
-    user_text,
 )
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.records import Header, Mended
@@ -168,7 +166,7 @@ class SessionView(SessionEntries):
 
     def end(self) -> None:
         """Note that no more events come. Notes to the model for its next turn are no turn."""
-        if (turn := self.turn) is not None and turn.waits and is_synthetic(turn.query):
+        if (turn := self.turn) is not None and turn.waits and not turn.message.from_user:
             self.turns.pop()
         if self.turns:
             self.turns[-1].hooks += self._early
@@ -369,21 +367,21 @@ class SessionView(SessionEntries):
         else:
             self._add_answer(view, message, self.turn)
         view.effort, view.round = self.effort, self.turn.round if self.turn is not None else 0
-        self._texts.append(message.text)
+        self._texts.append(message.words if isinstance(message, UserMessage) else message.text)
 
     def _add_user_message(self, view: MessageView, turn: TurnView | None) -> None:
         """Begin a turn, or add the message to the one that runs. Messages of the program may come before the user's."""
-        text, before = view.message.text, len(self._texts)
+        before = len(self._texts)
         if turn is not None and turn.waits:
-            if is_synthetic(turn.query):
-                turn.query, turn.time, turn.before = text, view.time, before
+            if not turn.message.from_user:
+                turn.message, turn.time, turn.before = view.sent, view.time, before
         elif turn is not None and turn.started and turn.running:
-            if self._next is None or is_synthetic(self._next.message.text):
+            if self._next is None or not self._next.sent.from_user:
                 self._next = view
-            if turn.round and not is_synthetic(text):
+            if turn.round and view.sent.from_user:
                 turn.added.append(view)
         else:
-            self.turns.append(TurnView(text, view.time, before))
+            self.turns.append(TurnView(view.sent, view.time, before))
             self.turns[-1].hooks, self._early = self._early, []
 
     def _add_answer(self, view: MessageView, message: AssistantMessage, turn: TurnView | None) -> None:
@@ -391,7 +389,7 @@ class SessionView(SessionEntries):
         self._end_draft()
         if turn is not None and turn.waits:
             # A fork has the other session's messages without its turns.
-            if is_synthetic(turn.query):
+            if not turn.message.from_user:
                 self.turns.pop()
             else:
                 turn.copied = True
@@ -405,7 +403,7 @@ class SessionView(SessionEntries):
         if view is not None and (turn := self.turn) is not None:
             # The turn before it was cut off.
             turn.added = [each for each in turn.added if each is not view]
-            self.turns.append(TurnView(view.message.text, view.time, len(self._texts) - 1))
+            self.turns.append(TurnView(view.sent, view.time, len(self._texts) - 1))
         if (turn := self.turn) is not None:
             turn.started, turn.model, turn.mode = True, event.model, event.mode
             turn.resumed = turn.finished is not None
@@ -491,7 +489,7 @@ class SessionView(SessionEntries):
     def _rewind(self, event: Rewound, messages: int, time: str) -> None:
         there = "".join(self._texts[messages : messages + 1])
         del self._texts[messages:]
-        self._note(user_text(there), time, "rewind", event)
+        self._note(there, time, "rewind", event)
         self._next = None
         if (turn := self.turn) is not None and turn.waits:
             self.turns.pop()  # its message was taken back before the turn began

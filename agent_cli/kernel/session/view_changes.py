@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any
 
 from agent_cli.kernel.events import ApprovalResolved, Event, TurnFinished
-from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, UserMessage, is_synthetic, user_text
+from agent_cli.kernel.messages import AssistantMessage, Text, Thinking, UserMessage
 from agent_cli.kernel.result_words import short_result
 from agent_cli.kernel.session.view import SessionView, ViewWatch
 from agent_cli.kernel.session.view_entries import CallView, EntryView, MessageView, NoteView
@@ -129,7 +129,7 @@ def entry_json(entry: EntryView) -> dict[str, Any] | None:
 def _message(view: MessageView) -> dict[str, Any] | None:
     message = view.message
     if isinstance(message, UserMessage):
-        text = "" if is_synthetic(message.text) else user_text(message.text)
+        text = message.words if message.from_user else ""
         if "/" in view.key or not (text or message.media):
             return None  # of a sub-agent: the prompt, which its call has
         return {"kind": "user", "text": text, "media": _media(message.media), "time": view.time}

@@ -17,7 +17,7 @@ from agent_cli.kernel.events import (
     ToolFinished,
     TurnFinished,
 )
-from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage, user_text
+from agent_cli.kernel.messages import AssistantMessage, ToolMessage, UserMessage
 from agent_cli.kernel.results import Check, Usage
 from agent_cli.kernel.session.records import Header
 from agent_tools.record import Value
@@ -120,6 +120,12 @@ class MessageView:
         self.usage = Usage()
         self.first: FirstChunk | None = None
 
+    @property
+    def sent(self) -> UserMessage:
+        """The message, where it is no answer."""
+        assert isinstance(self.message, UserMessage)
+        return self.message
+
 
 class NoteView:
     """A note of the program: a warning, a compaction, a rewind, how a turn ended.
@@ -160,8 +166,8 @@ class TurnView:
     resumed: it has started again since it was suspended.
     """
 
-    def __init__(self, query: str, time: str, before: int) -> None:
-        self.query, self.time, self.before = query, time, before
+    def __init__(self, message: UserMessage, time: str, before: int) -> None:
+        self.message, self.time, self.before = message, time, before
         self.model = self.mode = ""
         self.started = self.copied = self.resumed = False
         self.round = 0
@@ -177,7 +183,7 @@ class TurnView:
     @property
     def words(self) -> str:
         """What the user asked, in their own words."""
-        return user_text(self.query)
+        return self.message.words
 
     @property
     def waits(self) -> bool:

@@ -1,4 +1,4 @@
-"""Archivers: what they pack, unpack and remove, and which files an archive or a list names."""
+"""Archivers: what they pack, unpack and remove, and which files a list names."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent_cli.policy.programs.arguments import Arguments
-from agent_cli.policy.programs.effects import REMOTE, Touch
+from agent_cli.policy.programs.effects import REMOTE, Touch, Unpacked
 from agent_cli.policy.programs.row import Row, expand_rows, reading_row
 from agent_cli.policy.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_pattern
 
-# Larger archives, or ones with more members, are not inspected.
-_MAX_ARCHIVE_BYTES = 16 << 20
-_MAX_MEMBERS = 20_000
 # Longer lists of files, or longer patches, are not looked through.
 _MAX_LISTED = 1_000
 _MAX_LIST_BYTES = 1 << 20
-# Magic bytes of compression formats that are not inspected.
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
 
 _TAR_VALUED = "fbCTXIFgHVKNL"
 _TAR_RUNS = (
@@ -109,12 +104,32 @@ def _tar(found: Arguments) -> Iterator[Touch]:
             yield Touch("run", archive, starts=True)
     if "x" in letters and "O" not in letters:
         yield Touch("into", folder)
-        yield Touch("unpack", archives[0] if len(archives) == 1 else Word("-"), folder)
+        archive = archives[0] if len(archives) == 1 else Word("-")
+        yield Touch("unpack", archive, folder, unpacked=_unpacked_by_tar(found, letters, operands))
     elif writes:
         below = [w if w.text.startswith("/") else w.replace(text=os.path.join(folder.text, w.text)) for w in operands]
         yield from (Touch("tree", w, follows="below" if "h" in letters else "") for w in below)
         if removes:
             yield from (Touch("remove", w, follows="below" if "h" in letters else "") for w in below)
+
+
+_TAR_KEEPS = ("--keep-old-files", "--skip-old-files")
+# Options with which it is not known which members are unpacked, and to which names.
+_TAR_SELECTS = (
+    "--exclude", "--transform", "--xform", "--one-top-level", "--files-from", "--keep-newer-files", "--newer",
+    "--wildcards", "--occurrence", "--starting-file", "--include",
+)  # fmt: skip
+_STRIPPED = lazy_pattern(r"--strip(?:-components)?=(\d+)")
+
+
+def _unpacked_by_tar(found: Arguments, letters: str, operands: Sequence[Word]) -> Unpacked | None:
+    texts = [word.text for word in found.words]
+    if "k" in letters or any(text.startswith(_TAR_KEEPS) for text in texts):
+        return None
+    strips = [int(match[1]) for match in map(_STRIPPED.fullmatch, texts) if match]
+    bare = any(text.startswith("--strip") and "=" not in text for text in texts)
+    exact = not (bare or set("TXKN") & set(letters) or any(text.startswith(_TAR_SELECTS) for text in texts))
+    return Unpacked(strip=sum(strips[-1:]), only=tuple(operands), exact=exact)
 
 
 def _dashed_tar(words: Sequence[Word]) -> list[Word]:
@@ -139,7 +154,15 @@ def _unzip(found: Arguments) -> Iterator[Touch]:
     if not found.has(*_UNZIP_SHOWS.split()):
         into = next(iter(found.values("-d")), Word("."))
         yield Touch("into", into)
-        yield Touch("unpack", operands[0] if operands else Word("-"), into)
+        yield Touch("unpack", operands[0] if operands else Word("-"), into, unpacked=_unpacked_by_unzip(found))
+
+
+def _unpacked_by_unzip(found: Arguments) -> Unpacked | None:
+    """Without -o it asks about each file, and keeps the file if nobody answers."""
+    if not found.has("-o") or found.has("-n"):
+        return None
+    exact = not found.has("-x", "-u", "-f") and "-x" not in {word.text for word in found.words}
+    return Unpacked(flat=found.has("-j"), only=found.operands[1:], exact=exact)
 
 
 def _zip(found: Arguments) -> Iterator[Touch]:
@@ -147,7 +170,7 @@ def _zip(found: Arguments) -> Iterator[Touch]:
         yield Touch("run", Word("-TT"), starts=True)
     operands = found.operands
     names = {option.name for option in found.options}
-    yield from (Touch("write", w) for w in operands[:1] if w.text != "-")
+    yield from (Touch("write", w, replaces=True) for w in operands[:1] if w.text != "-")
     for word in operands[1:]:
         yield Touch("tree" if names & {"-r", "-R"} else "read", word)
         if names & {"-m", "--move"}:
@@ -157,9 +180,16 @@ def _zip(found: Arguments) -> Iterator[Touch]:
 def _cpio(found: Arguments) -> Iterator[Touch]:
     operands = found.operands
     names = {option.name for option in found.options}
+    reads = names & {"-i", "--extract", "-t", "--list"} and not names & {"-o", "--create"}
+    yield from (Touch("read" if reads else "write", value) for value in found.values("-F", "--file"))
     if names & {"-i", "--extract", "-p", "--pass-through"}:
-        into = operands[-1] if operands and names & {"-p", "--pass-through"} else Word(".")
+        copies = names & {"-p", "--pass-through"}
+        into = operands[-1] if operands and copies else next(iter(found.values("-D", "--directory")), Word("."))
         yield Touch("into", into)
+        if not names & {"-t", "--list", "--to-stdout"}:
+            # Without -u it replaces older files.
+            archive = Word("-") if copies else next(iter(found.values("-F", "--file", "-I")), Word("-"))
+            yield Touch("unpack", archive, into, unpacked=Unpacked(exact=False))
 
 
 def _seven(found: Arguments) -> Iterator[Touch]:
@@ -169,9 +199,12 @@ def _seven(found: Arguments) -> Iterator[Touch]:
     if texts[:1] in (["x"], ["e"]):
         into = next((w.replace(text=w.text[2:]) for w in words if w.text.startswith("-o")), Word("."))
         yield Touch("into", into)
-        yield Touch("unpack", operands[0] if operands else Word("-"), into)
+        replaces = any(text == "-y" or text.startswith("-aoa") for text in texts) and not {"-aos", "-aou"} & set(texts)
+        plain = not any(text.startswith(("-x", "-i", "-an", "-ai", "-ax", "-aot")) for text in texts)
+        unpacked = Unpacked(flat=texts[0] == "e", only=tuple(operands[1:]), exact=plain) if replaces else None
+        yield Touch("unpack", operands[0] if operands else Word("-"), into, unpacked=unpacked)
     elif texts[:1] in (["a"], ["u"], ["d"], ["rn"]):
-        yield from (Touch("write", w) for w in operands[:1])
+        yield from (Touch("write", w, replaces=True) for w in operands[:1])
         yield from (Touch("tree", w) for w in operands[1:])
 
 
@@ -184,44 +217,7 @@ def _ar(found: Arguments) -> Iterator[Touch]:
         yield from (Touch("read", w) for w in rest)
     elif action == "x":
         yield Touch("into", Word("."))
-
-
-def members(archive: str) -> list[str] | None:
-    """Return the members of an archive and the targets of its links; only link targets may begin with a slash.
-
-    Empty if it is not an archive, None if the content is unknown.
-    """
-    import io
-    import tarfile  # only for an archive that is unpacked under a rule
-    import zipfile
-    import zlib
-
-    try:
-        data = read_regular(archive, _MAX_ARCHIVE_BYTES)
-        found: list[str] = []
-        if zipfile.is_zipfile(io.BytesIO(data)):
-            with zipfile.ZipFile(io.BytesIO(data)) as opened:
-                found = [name.lstrip("/") for name in opened.namelist()]
-                if any(info.external_attr >> 16 & 0o170000 == 0o120000 for info in opened.infolist()):
-                    return None  # a link, whose target is in the content
-            return found if len(found) <= _MAX_MEMBERS else None
-        if not tarfile.is_tarfile(io.BytesIO(data)):
-            # Another kind of archive, or none; if it were packed beyond the limit, tar would report it as well.
-            return None if data.startswith(_PACKED) else []
-        read = 0
-        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-            for member in tar:
-                read += member.size
-                if len(found) > _MAX_MEMBERS or read > 8 * _MAX_ARCHIVE_BYTES:
-                    return None
-                found.append(member.name.lstrip("/"))
-                if member.issym():
-                    found.append(os.path.join(os.path.dirname(member.name), member.linkname))  # noqa: PTH120
-                elif member.islnk():
-                    found.append(member.linkname.lstrip("/"))
-    except (OSError, EOFError, ValueError, RuntimeError, tarfile.TarError, zipfile.BadZipFile, zlib.error):
-        return None
-    return found
+        yield Touch("unpack", archive, Word("."), unpacked=Unpacked(only=tuple(rest), exact=False))
 
 
 def files_of_list(path: str) -> list[str] | None:
@@ -297,7 +293,7 @@ ARCHIVE_ROWS = expand_rows({
     "brotli": _packer("-S --suffix", keeps=True),
     "lz4": Row("second"),
     "ar": Row("", shows="content", own=True, subcommands=1, check=_check_ar, effects=_ar),
-    "cpio": Row("", write="-O -F --file", read="-I", starts="--rsh-command",
+    "cpio": Row("", write="-O", value="-F --file", read="-I", starts="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory", effects=_cpio),
     "7z 7za 7zz": Row("", shows="content", flags="-slt -ba -r", own=True, subcommands=1, check=_check_seven,
         links="*", effects=_seven),

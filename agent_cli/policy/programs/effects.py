@@ -50,6 +50,19 @@ class FileRead(Value):
     split: bool = False
 
 
+class Unpacked(Value):
+    """How the members of an archive replace files.
+
+    strip: number of leading folders that are dropped from their names. flat: all are.
+    only: the members that are named; () for all. exact: False if others may be left out, or get other names.
+    """
+
+    strip: int = 0
+    flat: bool = False
+    only: tuple[Word, ...] = ()
+    exact: bool = True
+
+
 class Touch(Value):
     """One effect of a command beyond its own name.
 
@@ -63,6 +76,7 @@ class Touch(Value):
         needed for "remove" and "tree"; all kinds but "remove" act on the target of a link that is named.
     selective: of "remove", only some of what is below a directory.
     replaces: of "write", what the file held before is lost.
+    unpacked: of "unpack", how files are replaced; None if none is.
     starts: of "run", another program may be started, which a deny rule could name.
     opens: of "run", any file may be read.
     """
@@ -73,6 +87,7 @@ class Touch(Value):
     follows: Follows = ""
     selective: bool = False
     replaces: bool = False
+    unpacked: Unpacked | None = None
     starts: bool = False
     opens: bool = False
 

@@ -333,7 +333,7 @@ def option_effects(options: Sequence[GivenOption], row: Row) -> Iterator[Touch]:
             # What is run is often read from a file, which rules may cover.
             yield from [Touch("read", option.value)] if option.role != "act" and option.value.text else []
         elif option.role == "write":
-            yield Touch("write", option.value, replaces=not row.partly)
+            yield Touch("write", option.value, replaces=row.replaces)
         elif option.role in ("into", "read", "maybe"):
             yield Touch(option.role, option.value)
 

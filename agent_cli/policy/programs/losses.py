@@ -10,6 +10,7 @@ from agent_cli.policy.programs.effects import Touch
 from agent_cli.policy.programs.find import FindCall, FindTerm
 from agent_cli.policy.programs.git_losses import git_dangers
 from agent_cli.policy.programs.invocation import Invocation, finder_of, invocation
+from agent_cli.policy.programs.services import service_losses
 from agent_cli.policy.programs.table import row_of
 from agent_cli.policy.shell.words import SimpleCommand, Word
 
@@ -31,6 +32,7 @@ def losses(part: SimpleCommand) -> Iterator[Danger]:
         yield from _removed(found)
         yield from _changed(found)
         yield from _replaced(found)
+    yield from service_losses(found)
 
 
 def _removed(found: Invocation) -> Iterator[Danger]:
@@ -64,15 +66,15 @@ def _changed(found: Invocation) -> Iterator[Danger]:
 def _replaced(found: Invocation) -> Iterator[Danger]:
     row = found.row or row_of(found.name)
     replaced = [touch for touch in found.touches if touch.kind == "write" and touch.replaces]
-    if not replaced:
+    unpacked = tuple(touch for touch in found.touches if touch.unpacked is not None)
+    if not replaced and not unpacked:
         return
-    into = replaced[0].word
     trees = [t for t in found.touches if t.kind == "tree" and not (t.word.why or t.word.pattern or t.where.why)]
     copied: tuple[tuple[str, str], ...] = ()
-    if row.operands == "copy" and not into.why:
+    if row.operands == "copy" and replaced and not replaced[0].word.why:
         copied = tuple((touch.word.text, touch.where.text) for touch in trees)
     danger = Danger(found.part, "overwrite", (found.name,), _words(replaced), certain=row.empties)
-    yield danger.replace(follows=not row.renames, copied=copied)
+    yield danger.replace(follows=not row.renames, copied=copied, unpacked=unpacked)
 
 
 def _words(touches: Iterable[Touch]) -> tuple[Word, ...]:

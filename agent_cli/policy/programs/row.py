@@ -47,6 +47,7 @@ class Row:
     follows: a link that is removed is followed first.
     links: options with which links below a directory are followed; "*" if they always are, "! -y" if not with `-y`.
     partly: which files the program itself opens is not known, only where its options lead.
+    replaces: all the same, a file of `write` is known to lose what it held.
     others: the role of unlisted options; by default, their values may be files.
     prepare: returns its words in the usual form of options.
     syntax: reads its words if they have a form of their own; `effects` is given what it returns.
@@ -80,7 +81,7 @@ class Row:
         other: str = "", single: bool = False, shows: Operands = "", check: Callable[[Arguments], str] | None = None,
         counted: bool = False, here: bool = False, tree: str = "", numbers: bool = False, apart: bool = False,
         strict: bool = False, most: int = 0, follows: Literal["", "named"] = "", links: str = "",
-        partly: bool = False,
+        partly: bool = False, replaces: bool = False,
         others: Role | None = None,
         prepare: Callable[[Sequence[Word]], list[Word]] | None = None, own: bool = False,
         syntax: Callable[[Sequence[Word]], Any] | None = None,
@@ -105,6 +106,7 @@ class Row:
         self.follows: Literal["", "named"] = follows
         self.links = links
         self.partly = partly
+        self.replaces = replaces or not partly
         self.unlisted: Role = others or ("run" if flags and not self.shows and wraps is None else "maybe")
         self.prepare, self.syntax, self.effects, self.own = prepare, syntax, effects, own
         self.tree, self.network, self.builds, self.hosts, self.local = tree, network, builds, hosts, local

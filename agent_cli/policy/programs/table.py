@@ -11,13 +11,14 @@ from agent_cli.policy.programs.row import Row
 from agent_cli.policy.programs.rows.builds import BUILD_ROWS
 from agent_cli.policy.programs.rows.files import FILE_ROWS
 from agent_cli.policy.programs.rows.network import NETWORK_ROWS
+from agent_cli.policy.programs.rows.outputs import OUTPUT_ROWS
 from agent_cli.policy.programs.rows.reading import READING_ROWS
 from agent_cli.policy.programs.rows.system import SYSTEM_ROWS
 from agent_cli.policy.programs.scripts import SCRIPT_ROWS
 
 ROWS: dict[str, Row] = {
     **READING_ROWS, **FILE_ROWS, **ARCHIVE_ROWS, **SCRIPT_ROWS, **BUILD_ROWS, **NETWORK_ROWS, **DOCKER_ROWS,
-    **SYSTEM_ROWS, **GIT_ROWS,
+    **SYSTEM_ROWS, **OUTPUT_ROWS, **GIT_ROWS,
 }  # fmt: skip
 # GNU programs under the names that they have on other systems.
 _GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee", "gsort", "gsplit", "gdd", "gmake"))

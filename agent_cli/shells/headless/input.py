@@ -1,48 +1,14 @@
-"""The input of a run without a terminal: standard input, read within limits and joined with the prompt; signals."""
+"""The input of a run without a terminal: standard input, read within limits and joined with the prompt."""
 
 from __future__ import annotations
 
-import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import os
 import select
 import stat
 import time
 from collections.abc import Callable
-from typing import Any
 
-from agent_tools.process.child import stop_signals
 from agent_tools.record import Value
-
-_SAME_SECONDS = 0.5
-
-
-class Signals:
-    """The stop signals interrupt the run, so that its result is still printed; a second one ends the process."""
-
-    def __init__(self, interrupt: Callable[[], None]) -> None:
-        self._interrupt = interrupt
-        self._before: dict[int, Any] = {}
-        self.caught = 0
-        self._at = 0.0
-
-    def __enter__(self) -> None:
-        for number in stop_signals():
-            self._before[number] = signal.signal(number, self._on_signal)
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        # One to the whole process group also arrives from the process outside a stage.
-        again = number == self.caught != signal.SIGINT and time.monotonic() < self._at + _SAME_SECONDS
-        if again:
-            return
-        if self.caught:
-            os._exit(128 + number)
-        self.caught, self._at = number, time.monotonic()
-        self._interrupt()
-
 
 NOTICE_AFTER_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16

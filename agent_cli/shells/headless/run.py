@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli import ApprovalRequested, Complete, Event, QuestionAsked, SessionStore, Suspended, TurnResult, Usage
 from agent_cli.console import print_line, print_notice, print_text
 from agent_cli.kernel.results import Spent, empty_end
-from agent_cli.shells.headless.input import NotTextError, Signals, compose_prompt, read_stdin
+from agent_cli.shells.headless.input import NotTextError, compose_prompt, read_stdin
 from agent_cli.shells.headless.output import (
     FAILED,
     Outcome,
@@ -25,6 +25,7 @@ from agent_cli.shells.headless.output import (
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
+from agent_tools.process.child import StopSignals
 from agent_tools.record import Protocol, Value
 from agent_tools.results import Media
 from agent_tools.text import escape_controls, shorten
@@ -263,7 +264,7 @@ def run_and_report(
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
     """Run a turn and report on it; return the exit code. by_model: as in `resume_headless`."""
-    watch = Signals(agent.interrupt)
+    watch = StopSignals(agent.interrupt)
     progress = ProgressPrinter(print_notice, options.verbose, denials=options.output_format != "text")
     # With `json` and `verbose` the lines are one array, printed at the end.
     array: list[dict[str, Any]] | None = [] if options.output_format == "json" and options.verbose else None

@@ -20,7 +20,6 @@ from agent_cli.kernel.run_environment import OutputError
 from agent_cli.kernel.runtime.session_commands import run_session_command
 from agent_cli.kernel.version import CLAUDE_CODE_VERSION
 from agent_cli.knowledge.loader import Embedded
-from agent_cli.shells.headless.input import Signals
 from agent_cli.shells.headless.output import ProgressPrinter, RunListener
 from agent_cli.shells.headless.result_object import result_object
 from agent_cli.shells.headless.run import (
@@ -39,6 +38,7 @@ from agent_cli.shells.host.control_table import ControlError, HostSetup, OpenSes
 from agent_cli.shells.host.controls import BETWEEN_TURNS, SLOW_CONTROLS, run_control, waits_for_hooks
 from agent_cli.shells.host.initialize import Initialized, read_initialize
 from agent_tools.base import ToolError
+from agent_tools.process.child import StopSignals
 from agent_tools.record import Value
 from agent_tools.text import new_uuid
 
@@ -101,7 +101,7 @@ class HostSession(OpenSession):
             self._on_line({"type": "user", "line": 0, "message": {"content": self.setup.prompt}})
         threading.Thread(target=self._read, name="host", daemon=True).start()
         try:
-            watch = Signals(self._interrupt)
+            watch = StopSignals(self._interrupt)
             with watch:
                 while not watch.caught and not self._ended:
                     item = self._next()
@@ -191,7 +191,7 @@ class HostSession(OpenSession):
         self._dropped.update(dropped)
         return dropped
 
-    def _handle(self, item: Fields | ControlRequest | BadLine, watch: Signals) -> None:
+    def _handle(self, item: Fields | ControlRequest | BadLine, watch: StopSignals) -> None:
         if isinstance(item, BadLine):
             raise UsageError(f"Line {item.number} of standard input is not a JSON object.")
         if isinstance(item, ControlRequest):
@@ -284,7 +284,7 @@ class HostSession(OpenSession):
         """Send entries of the transcript to the host when they are written to its file."""
         self._channel.send({"type": "transcript_mirror", "filePath": path, "entries": entries})
 
-    def _turn(self, line: UserLine, watch: Signals) -> None:
+    def _turn(self, line: UserLine, watch: StopSignals) -> None:
         """Send a message and report on its turn. Raises OutputError."""
         agent = self.agent
         if agent.mcp is not None:

@@ -8,10 +8,11 @@ import select
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+from agent_cli.kernel.run_environment import is_dumb
 from agent_cli.shells.terminal.dialogs.model import GUARD_SECONDS
 from agent_tools.text import escape_controls
 
@@ -136,3 +137,9 @@ def _read_keys(pause: float) -> str:
     while (shorter := _ERASED.sub("", text)) != text:
         text = shorter
     return escape_controls(text)
+
+
+def is_drawable(env: Mapping[str, str], *, plain: bool) -> bool:
+    """Return True if a user is at a terminal that can draw the application, and wants it. plain: they do not."""
+    able = not is_dumb(env) and not env.get("CI") and sys.platform != "win32" and os.isatty(0) and os.isatty(1)
+    return able and not plain

@@ -408,7 +408,10 @@ class Repl(Dialogs):
             self.run_turn(text)
 
     def run_turn(self, text: str) -> None:
-        """Send a message and show its turn. Raises UsageError for an image that cannot be read."""
+        """Send a message and show its turn. Raises UsageError for an image that cannot be read.
+
+        What cannot be sent is the draft again.
+        """
         conversation = self.agent
         context = self.agent.tool_context
         pictures = self.pictures.images_in(text, context.workspace.cwd, context.workspace.start)
@@ -416,13 +419,18 @@ class Repl(Dialogs):
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
         for path in typed_images(text, context.workspace.cwd, context.workspace.start):
             self.say(f"  attached {one_line(path.name)}")
-        media = self.agent.attachments.images(map(str, pictures))
+        try:
+            media = self.agent.attachments.images(map(str, pictures))
+        except UsageError:
+            self.propose_message(text)
+            raise
         editor = self._attach_selection()
         self.agreed = {}
         try:
             self.run_interruptible(lambda: conversation.send(text, self.show_event, media, append=editor))
         except ToolError as error:
             self.say(str(error))
+            self.propose_message(text)
         else:
             if os.isatty(0):
                 login.offer_login(self)

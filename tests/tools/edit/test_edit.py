@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -244,3 +245,42 @@ def test_a_change_of_many_lines_is_compared_once(bench: Bench) -> None:
     calls(100)
     per_line = (calls(1_900) - calls(900)) / 1_000
     assert per_line < 40, per_line
+
+
+def test_all_names_of_a_file_get_the_new_text(bench: Bench) -> None:
+    path = bench.file("one", "a long line\n")
+    os.link(path, bench.root / "two")
+    bench("Read", file_path="one")
+    bench("Edit", file_path="one", old_string="long line", new_string="b")
+    bench("Write", file_path="one", content="a line that is much longer than before\n")
+    bench("Edit", file_path="one", old_string="much longer than before", new_string="short")
+    assert (bench.root / "two").read_text() == path.read_text() == "a line that is short\n"
+    assert path.stat().st_nlink == 2 and {p.name for p in bench.root.iterdir()} == {"one", "two"}
+
+
+def test_a_file_with_several_names_keeps_its_text_if_the_new_one_does_not_fit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bench.file("one", "old\n")
+    os.link(path, bench.root / "two")
+    bench("Read", file_path="one")
+    real = os.pwrite
+
+    def full(descriptor: int, data: bytes, at: int) -> int:
+        if at + len(data) > 10:
+            real(descriptor, data[:10], at)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, at)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    assert "is unchanged: the disk is full" in bench.fails("Write", file_path="one", content="x" * 100)
+    assert (bench.root / "two").read_text() == path.read_text() == "old\n"
+
+
+def test_a_file_with_one_name_is_replaced_and_not_written_to(bench: Bench) -> None:
+    path = bench.file("one", "a\n")
+    before = path.stat().st_ino
+    with path.open() as reader:
+        bench("Read", file_path="one")
+        bench("Edit", file_path="one", old_string="a", new_string="b")
+        assert reader.read() == "a\n" and path.stat().st_ino != before

@@ -425,7 +425,7 @@ def test_what_is_too_large_to_copy_is_named_where_it_is(
 
 @pytest.mark.usefixtures("other_file_system")
 @pytest.mark.parametrize("name", [".mcp.json", ".vscode/settings.json"])
-def test_what_is_still_being_written_loses_nothing(repository: SandboxTester, name: str) -> None:
+def test_what_is_still_being_written_loses_nothing(repository: SandboxTester, state: Path, name: str) -> None:
     # A new folder appears with its file: it could be moved away before there is one in it.
     folder = Path(name).parent
     begin = f"mkdir x; exec 5> x/{Path(name).name}; mv x {folder}" if folder.name else f"exec 5> {name}"
@@ -436,7 +436,23 @@ def test_what_is_still_being_written_loses_nothing(repository: SandboxTester, na
     (found,) = running.wrapped.moved()
     kept = [path for path in (found.to, *found.to.rglob("*")) if path.is_file()]
     assert [path.read_text() for path in kept] == ["first\nsecond\n"]
-    assert found.why == "it is being written"
+    # It was written to when it was found; the last sweep has moved it.
+    assert found.why == "" and found.to.is_relative_to(state / "moved")
+    assert files(repository.root) == {"a.txt"}
+
+
+@pytest.mark.usefixtures("other_file_system")
+def test_what_is_written_to_the_end_is_named_where_it_is(repository: SandboxTester, state: Path) -> None:
+    with Running(repository) as running:
+        running("exec 5> .mcp.json; echo first >&5")
+        assert soon(lambda: not (repository.root / ".mcp.json").exists())
+        (staged,) = repository.root.glob(".agent-moved-*")
+        file = staged.open("a")
+        running("exec 5>&-")
+    (found,) = running.wrapped.moved()
+    assert (found.why, found.to) == ("it is being written", staged)
+    file.close()
+    assert moved(state) == set() and staged.read_text() == "first\n"
 
 
 def test_more_than_is_compared_is_moved(

@@ -4,7 +4,8 @@ A path is resolved when its call is approved, so it contains no links. A link fo
 an error: `OSError` with ELOOP. Linux checks this in one step with openat2; elsewhere, and if a sandbox forbids openat2,
 the folders are opened one by one, each relative to the one before.
 
-A file is replaced atomically: a temporary file in the same directory is synced, then renamed over it.
+A file is replaced atomically: a temporary file in the same directory is synced, then renamed over it. One with other
+names (hard links) is written in place.
 """
 
 from __future__ import annotations
@@ -299,10 +300,13 @@ def _read(descriptor: int, path: Path, limit: int) -> bytes:
 def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
     """Replace the content of the file at a resolved path with `data`, whole or not at all.
 
+    A file with several names (hard links) is written in place, as most editors do, so that all names have the new
+    content. If that fails, the old content is written back.
+
     before: its expected content; None for a file that must not exist yet, whose missing directories are created.
 
-    Mode, owner and attributes of an existing file are preserved; a hard link is separated from its other names. Raises
-    ToolError if the file has changed since or cannot be written.
+    Mode, owner and attributes of an existing file are preserved. Raises ToolError if the file has changed since or
+    cannot be written.
     """
     with own_files.writing(path, data):
         _replace(path, data, before)
@@ -313,6 +317,11 @@ def _replace(path: Path, data: bytes, before: bytes | None) -> None:
         directory = open_directory(path.parent, create=before is None)
         try:
             old = _check_unchanged(path, before, directory)
+            if old is not None and old.st_nlink > 1 and before is not None:
+                if not is_at(directory, path.parent):
+                    raise ToolError(f"{one_line(str(path))} changed after it was checked: {_FOLDER_REPLACED}")
+                write_in_place(path.name, directory, data, before)
+                return
             temporary = f".agent-{os.urandom(8).hex()}.tmp"
             try:
                 _write_temporary(temporary, directory, data, old, path)
@@ -329,6 +338,32 @@ def _replace(path: Path, data: bytes, before: bytes | None) -> None:
             os.close(directory)
     except OSError as error:
         raise resolved_path_error(path, error) from None
+
+
+def write_in_place(name: str, directory: int, data: bytes, before: bytes) -> None:
+    """Overwrite a regular file of an open directory, which keeps its other names. Raises OSError.
+
+    before: its content, which is written back if the new one does not fit.
+    """
+    descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        try:
+            _fill(descriptor, data)
+        except BaseException:
+            with suppress(OSError):
+                _fill(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    """Give an open file exactly this content. The end is cut off last, to leave room for the old content."""
+    view, at = memoryview(data), 0
+    while at < len(data):
+        at += os.pwrite(descriptor, view[at:], at)
+    os.ftruncate(descriptor, len(data))
+    os.fsync(descriptor)
 
 
 def remove_file(path: Path, expected: bytes) -> None:

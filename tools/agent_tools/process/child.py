@@ -11,8 +11,8 @@ from __future__ import annotations
 import _signal as signal  # `signal` makes enumerations, which costs a one-shot run a millisecond
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from agent_tools.lazy import lazy_imports
@@ -41,6 +41,49 @@ def stop_signals() -> tuple[int, ...]:
     """Return the signals that stop a run: INT, TERM, and HUP unless it is ignored, as nohup has it."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return (signal.SIGINT, signal.SIGTERM) if ignored else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def on_stop_signals(call: Callable[[int], None]) -> Iterator[None]:
+    """Call a function with the number of each stop signal while the block runs."""
+    before = {number: signal.signal(number, lambda number, frame: call(number)) for number in stop_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# A signal to the whole process group comes a second time from the process outside a stage.
+_SAME_SECONDS = 0.5
+
+
+class StopSignals:
+    """The stop signals interrupt a run, so that its result is still printed; a second one ends the process.
+
+    caught: the first one; 0 for none.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self.caught = 0
+        self._at = 0.0
+
+    def __enter__(self) -> None:
+        self._watch = on_stop_signals(self._on_signal)
+        self._watch.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._watch.__exit__(*exc)
+
+    def _on_signal(self, number: int) -> None:
+        again = number == self.caught != signal.SIGINT and time.monotonic() < self._at + _SAME_SECONDS
+        if again:
+            return
+        if self.caught:
+            os._exit(128 + number)
+        self.caught, self._at = number, time.monotonic()
+        self._interrupt()
 
 
 class CompletedChild(Value):

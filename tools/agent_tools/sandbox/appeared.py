@@ -310,16 +310,49 @@ def _move(parent: int, name: str, target: int) -> tuple[str, str] | None:
     # Take away the protected name at once; then copy to the other file system, and remove.
     staged = f".agent-moved-{os.urandom(4).hex()}"
     os.rename(name, staged, src_dir_fd=parent, dst_dir_fd=parent)
+    why = _move_renamed(parent, staged, target, name)
+    return (staged, why) if why else None
+
+
+def finish_move(top: int, root: Path, moved: Moved, folder: Path) -> Moved | None:
+    """Move what was only renamed below the open directory of `root` to a new folder; None if that still fails."""
+    name, to = moved.to.name, folder / moved.path.relative_to(root)
+    parent = _open_parent(top, str(moved.to.relative_to(root)))
+    if parent < 0:
+        return None
+    try:
+        private_folder(to.parent)
+        target = os.open(to.parent, _FOLDER)
+        try:
+            why = _move_renamed(parent, name, target, to.name)
+        finally:
+            os.close(target)
+    except OSError:
+        return None
+    finally:
+        os.close(parent)
+    return None if why else Moved(moved.path, to)
+
+
+def _move_renamed(parent: int, staged: str, target: int, name: str) -> str:
+    """Copy what was renamed to another file system, and remove it. Return why that is not possible."""
     try:
         _copy(parent, staged, target, name, [_MAX_COPIED_BYTES], 0)
     except (OSError, _NotCopiedError) as error:
-        return staged, (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        with suppress(OSError):
+            _remove(target, name)
+        return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     with suppress(OSError):
-        if stat.S_ISDIR(os.stat(staged, dir_fd=parent, follow_symlinks=False).st_mode):
-            shutil.rmtree(staged, dir_fd=parent)
-        else:
-            os.unlink(staged, dir_fd=parent)
-    return None
+        _remove(parent, staged)
+    return ""
+
+
+def _remove(parent: int, name: str) -> None:
+    """Remove a file or tree of an open directory. Raises OSError."""
+    if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        shutil.rmtree(name, dir_fd=parent)
+    else:
+        os.unlink(name, dir_fd=parent)
 
 
 def _make_writable(parent: int, name: str) -> None:

@@ -70,6 +70,19 @@ class Watched:
         self._reported += len(found)
         return found
 
+    @property
+    def renamed(self) -> tuple[Moved, ...]:
+        """What was only renamed in its place, as it could not be copied to another file system."""
+        return tuple(moved for moved in self._moved if moved.why and moved.to != moved.path)
+
+    def finish(self, moved: Moved, now: Moved) -> None:
+        """Replace what was only renamed by what has become of it, or report that as well."""
+        place = self._moved.index(moved)
+        if place < self._reported:
+            self._moved.append(now)
+        else:
+            self._moved[place] = now
+
     def close(self) -> None:
         """Check for the last time, after the command has ended."""
         self._watch.end(self)
@@ -122,11 +135,27 @@ class Watch:
             for root in watched.names:
                 alone = not any(root in other.names for other in self._live if other is not watched)
                 self._sweep(root, final=alone)
+            for moved in watched.renamed:
+                self._finish(watched, moved)
             self._live.remove(watched)
             for root in watched.names:
                 if not self._names(root):
                     self._forget(root)
             self._record.publish(self._all_names())
+
+    def _finish(self, watched: Watched, moved: Moved) -> None:
+        """Try once more to move what was still being written, for example, when it could only be renamed."""
+        root = next((root for root in watched.names if moved.to.is_relative_to(root)), None)
+        top = _open(root) if root is not None else -1
+        if root is None or top < 0:
+            return
+        with suppress(OSError):
+            folder = _new_folder()
+            if now := appeared.finish_move(top, root, moved, folder):
+                watched.finish(moved, now)
+            with suppress(OSError):
+                folder.rmdir()  # if it could not be moved
+        os.close(top)
 
     def settle(self, root: Path) -> bool:
         """Move away what appeared in a workspace; return False if git must finish first."""

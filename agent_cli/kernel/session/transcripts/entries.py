@@ -29,7 +29,6 @@ from agent_cli.kernel.messages import (
     UserMessage,
     claude_blocks,
     is_user_message,
-    user_text,
 )
 from agent_cli.kernel.results import Usage
 from agent_cli.kernel.session.files import LogLine, open_log, projects_folder, read
@@ -209,7 +208,7 @@ def user_parts(message: UserMessage) -> list[tuple[Any, bool]]:
     """
     if not is_user_message(message):
         return [(_content(message.text, message.media), True)]
-    words = user_text(message.text)
+    words = message.words
     rest = message.text[len(words) :].strip("\n") if message.text.startswith(words) else message.text
     parts: list[tuple[Any, bool]] = [(_content(words, message.media), False)]
     return [*parts, (rest, True)] if rest else parts

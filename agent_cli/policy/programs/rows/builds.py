@@ -13,7 +13,7 @@ from itertools import takewhile
 from agent_cli.policy.programs.arguments import Arguments
 from agent_cli.policy.programs.effects import Touch, of_interpreter
 from agent_cli.policy.programs.row import HOOKS, INSTALLS, KEYS, Row, expand_rows, reading_row
-from agent_cli.policy.programs.rows.network import service_effects
+from agent_cli.policy.programs.rows.network import service_effects, values_of
 from agent_cli.policy.shell.words import Word
 from agent_tools.lazy import lazy_pattern
 
@@ -178,6 +178,13 @@ def _database(found: Arguments) -> Iterator[Touch]:
     """Yield the files that a client's own options read, and its operands, of which one may be a database."""
     yield from _own_files(found)
     yield from (Touch("maybe", w) for w in found.operands)
+
+
+def _psql(found: Arguments) -> Iterator[Touch]:
+    for option, value in values_of(found.words):
+        if option in ("-o", "--output") and not value.text.startswith("|"):
+            yield Touch("write", value, replaces=True)
+    yield from _database(found)
 
 
 def _deno(found: Arguments) -> Iterator[Touch]:
@@ -421,7 +428,7 @@ BUILD_ROWS = expand_rows({
     "rspec phpunit": _tool(write="-o --out --log-junit", run="-r --require --bootstrap -c --configuration",
         value="-e --example -f --format --filter", offers="*"),
     "unittest ctest": _tool(offers="*"),
-    "esbuild": _tool(write="--outfile --metafile", into="--outdir"),
+    "esbuild": _tool(replaces=True, write="--outfile --metafile", into="--outdir"),
     "cmake": _tool(starts="-P -E", run="-C --prefix", into="-B", value="-G -j --target --config -t --parallel",
         prepare=lambda words: split_properties(words)[0], effects=_cmake, versions=_VERSION),
     "mypy": _tool(write="--junit-xml", into="--cache-dir --any-exprs-report --cobertura-xml-report --html-report "
@@ -465,7 +472,8 @@ BUILD_ROWS = expand_rows({
     "perl ruby": Row("", own=True, effects=_in_place, interprets=True, versions="--version -v"),
     "redis-cli": _tool(own=True, effects=service_effects, interprets=True, versions=_VERSION),
     "deno": _tool(own=True, effects=_deno, interprets=True, versions=_VERSION),
-    "psql mysql sqlite3": _tool(own=True, effects=_database, interprets=True, versions=_VERSION),
+    "psql": _tool(own=True, effects=_psql, interprets=True, versions=_VERSION),
+    "mysql sqlite3": _tool(own=True, effects=_database, interprets=True, versions=_VERSION),
     "lua luajit Rscript R julia java scala groovy kotlin tclsh wish osascript powershell pwsh mongo mongosh gdb lldb "
     "irb ghci erl elixir iex sbcl racket guile": _SCRIPT,
 })  # fmt: skip

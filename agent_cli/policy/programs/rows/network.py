@@ -44,7 +44,7 @@ def copied_across(operands: Sequence[Word]) -> Iterator[Touch]:
     """Yield the effects of a copy from or into a container, whose files have a colon in their names."""
     for word, read in zip(operands, (True, False), strict=False):
         if ":" not in word.text and word.text != "-":
-            yield Touch("tree" if read else "write", word)
+            yield Touch("tree", word) if read else Touch("write", word, replaces=True)
 
 
 def _curl(found: Arguments) -> Iterator[Touch]:

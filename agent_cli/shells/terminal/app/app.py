@@ -452,6 +452,11 @@ class TerminalApp:
         self.aside(text.strip())
         return True
 
+    def suspend(self) -> None:
+        """Stop the program until the shell continues it. What follows stands apart from the shell's lines."""
+        self.transcript.writer.mark_foreign()
+        self.app.suspend_to_background()
+
     def outside(self, run: Callable[[], Any]) -> Any:
         """Run a program that needs the terminal (an editor, a pager) and return its result.
 

@@ -269,8 +269,8 @@ class InputLine:
         self.close_menu()
 
     def set_text(self, text: str) -> None:
-        """Put a message back into the line for editing."""
-        self._set_document(Document(text))
+        """Put a message back into the line for editing, its pastes folded."""
+        self._set_document(Document(self.pastes.fold_known(text)))
 
     def paste(self, text: str) -> None:
         text = text.replace("\0", "")  # not valid in file names and program arguments

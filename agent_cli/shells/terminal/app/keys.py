@@ -58,7 +58,7 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     bind("record", lambda event: controls.live.aside("/record", opens_view=True))
     bind("paste_image", lambda event: controls.paste_image())
     bind("clear_screen", lambda event: event.app.renderer.clear(), Always())
-    bind("suspend", lambda event: event.app.suspend_to_background(), Always())
+    bind("suspend", lambda event: controls.live.suspend(), Always())
     bind("leave", lambda event: controls.leave(), empty & _WRITING)
 
     @keys.add("?", filter=empty & ~busy & _WRITING & ~vi_navigation_mode)

@@ -106,7 +106,7 @@ class PlayedSession(AppRepl):
         bind(" ", "enter", "c-j", run=lambda event: self._skip())
         bind("escape", "c-d", run=lambda event: self._stop("ended"))
         bind("c-c", "<sigint>", run=lambda event: self._stop("interrupted"))
-        bind("c-z", run=lambda event: event.app.suspend_to_background())
+        bind("c-z", run=lambda event: self.live.suspend())
         return keys
 
     def _skip(self) -> None:

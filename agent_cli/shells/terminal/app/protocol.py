@@ -164,6 +164,9 @@ class LiveScreen(QuestionHost, Protocol):
     def aside(self, text: str, *, opens_view: bool = False) -> None:
         """Run a command on its own thread, also during a turn."""
 
+    def suspend(self) -> None:
+        """Stop the program until the shell continues it."""
+
     def open_view(self, view: View) -> None:
         """Show a view."""
 

@@ -149,12 +149,13 @@ class AppRepl(Repl):
 
     def run(self, first: str) -> int:
         """Greet, run the application until the user leaves, and print how to resume."""
-        self._greet()
         self._drawing = True
         outside = self._console
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
+        # Drawn by the application, which asks the terminal for its background first.
+        self._greet()
         greet_resumed(self)
         self._look_for_editor()
         left = self._drafts().recovered(resumed=self.agent.restored is not None)

@@ -121,7 +121,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
         options = [
             (
                 f"{'pinned, ' if m.text in pins else ''}{conversation.context.label(m)}",
-                " ".join(UserMessage(m.text[:_PREVIEW_CHARS]).words.split()),
+                " ".join((m.words if isinstance(m, UserMessage) else m.text)[:_PREVIEW_CHARS].split()),
             )
             for m in found
         ]

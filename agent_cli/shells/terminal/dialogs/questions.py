@@ -6,6 +6,7 @@ Questions of the model, plans, reviews of finished work, and questions of slash 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,6 +39,8 @@ from agent_tools.text import counted, in_minutes, one_line
 NO_ANSWER = "(no answer)"
 # Number of files of a review that are listed.
 _MAX_FILES = 30
+# A first line that names the plan, as a heading or in bold; longer ones remain part of the text.
+_PLAN_TITLE = re.compile(r"\s*(?:#{1,6}[ \t]+([^\n]{1,80}?)[ \t]*#*|\*\*([^\n*]{1,80})\*\*:?)[ \t]*(?:\n|\Z)")
 
 
 class RewrittenPlan(Value):
@@ -126,6 +129,14 @@ def _option(question: dict[str, Any], words: str) -> str:
         raise ValueError(str(refused)) from None
 
 
+def _titled_plan(text: str) -> tuple[str, str]:
+    """Split a plan into its title and the rest, so that the word is not shown twice above it."""
+    found = _PLAN_TITLE.match(text)
+    title = (found[1] or found[2]).rstrip(": ") if found else ""
+    rest = text[found.end() :].lstrip("\n") if found else ""
+    return (title, rest) if rest and re.search(r"\bplan\b", title, re.IGNORECASE) else ("Plan", text)
+
+
 def plan_dialog(
     asked: QuestionAsked, edited: dict[str, Any] | None = None, ttl: int = 0, check_mode: CheckMode = allow_any
 ) -> Dialog:
@@ -152,9 +163,10 @@ def plan_dialog(
     left_open = f"expires in {in_minutes(ttl)} if left open" if ttl else ""
     note = TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))
     edits = TextInput("yes, and> ", lambda words: verdict(f"y acceptEdits {words}".strip()))
+    title, text = _titled_plan(plan_text(plan))
     return Dialog(
-        Prose("Plan", "ask"),
-        (PlanBody(plan_text(plan)),),
+        Prose(title, "ask"),
+        (PlanBody(text),),
         question="Approve this plan?",
         about=left_open,
         choices=(

@@ -98,6 +98,10 @@ class LiveWriter(Writer):
         """Note that other lines have been written meanwhile."""
         self._kind = "note"
 
+    def mark_foreign(self) -> None:
+        """Note that the rows above are of another program, such as the shell: any row stands apart from them."""
+        self._kind = "foreign"
+
     def begin_printed(self) -> None:
         """Separate other lines, which are about to be written, from the block above; not from their command."""
         self.flush()
@@ -127,6 +131,8 @@ class LiveWriter(Writer):
 
     def _lines(self, lines: list[str]) -> None:
         if lines:
+            if self.needs_gap("text") and not lines[0]:
+                lines = lines[1:]  # a note between two paragraphs
             self._separate("text")
             super()._lines([f"{MARGIN}{line}" if line else line for line in lines])
 
@@ -144,7 +150,7 @@ class LiveWriter(Writer):
     def needs_gap(self, kind: str) -> bool:
         """Return True if a blank row stands between the row above and a row of this kind."""
         tight = self._kind == kind and kind in ("text", "note", "call", "command")
-        return bool(self._kind) and not tight and kind != "rows"
+        return bool(self._kind) and not tight and (kind != "rows" or self._kind == "foreign")
 
     def _separate(self, kind: str) -> None:
         """Separate blocks by a blank row. The rows of a call belong to it, and what follows them does not."""
@@ -284,7 +290,7 @@ class LiveWriter(Writer):
         """Return the unfinished end of the answer or thought, below a blank row if one will be there."""
         if self._answer is not None:
             rows = [f"{MARGIN}{line}" if line else line for line in self._answer.tail()]
-            return ["", *rows] if rows and self.needs_gap("text") else rows
+            return ["", *rows] if rows and rows[0] and self.needs_gap("text") else rows
         if self._thought.strip():
             lines = [line for line in escape_controls(self._thought[-600:]).split("\n") if line.strip()]
             width = self.console.width - len(MARGIN) - 1

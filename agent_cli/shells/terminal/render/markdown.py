@@ -355,17 +355,20 @@ class BlockRenderer:
         return lines
 
     def tail(self, blocks: list[Block]) -> list[str]:
-        """Return the last rows of unfinished blocks, none wider than the terminal."""
+        """Return the last rows of unfinished blocks, none wider than the terminal, below a blank row where needed."""
         lines: list[Text] = []
+        apart = False
         for block in blocks:
             part = self._unfinished(block)
-            if lines and part and not block.joined:
+            if part and not block.joined and (lines or self._has_output):
+                apart = apart or not lines
                 lines.append(Text())
             lines += part
         while lines and not lines[-1].plain.strip():
             lines.pop()
+        apart = apart and len(lines) <= TAIL_ROWS
         lines = lines[-TAIL_ROWS:]
-        while lines and not lines[0].plain.strip():
+        while lines and not apart and not lines[0].plain.strip():
             lines.pop(0)
         for line in lines:
             line.expand_tabs(8)

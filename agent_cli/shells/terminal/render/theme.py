@@ -47,9 +47,9 @@ _DARK: _Colors = {
     "removed_word": "#ffffff on #7d2c33", "added_word": "#ffffff on #226b38",
 }  # fmt: skip
 _LIGHT: _Colors = {
-    "muted": "#656d76", "danger": "#c4272d", "success": "#1a7f37", "warning": "#8a5a00", "accent": "#0969da",
-    "comment": "#656d76", "type": "#0b6e75", "string": "#116329", "attribute": "#7d4e00", "function": "#0550ae",
-    "keyword": "#8250df", "number": "#953800",
+    "muted": "#59636e", "danger": "#b3222a", "success": "#17692f", "warning": "#8a5a00", "accent": "#0860c4",
+    "comment": "#59636e", "type": "#0b6e75", "string": "#116329", "attribute": "#6b4400", "function": "#0550ae",
+    "keyword": "#7628c4", "number": "#734000",
     "removed": "#1f2328 on #ffe3e0", "added": "#1f2328 on #dbf5e1", "user": "#1f2328 on #e4e9ef",
     "removed_word": "#1f2328 on #ffb3ad", "added_word": "#1f2328 on #97e2aa",
 }  # fmt: skip
@@ -83,8 +83,8 @@ _BUILT_IN: dict[str, dict[Background, _Colors]] = {
             "removed_word": "#ffffff on #94530d", "added_word": "#ffffff on #10609e",
         },
         "light": {
-            **_LIGHT, "danger": "#b04a00", "success": "#0059b3", "warning": "#6e5c00",
-            "string": "#0059b3", "keyword": "#93336c", "attribute": "#6e5c00", "number": "#9a4a00",
+            **_LIGHT, "danger": "#943c00", "success": "#0059b3", "warning": "#6e5c00",
+            "string": "#0059b3", "keyword": "#8a1f66", "attribute": "#6e5c00", "number": "#734000",
             "removed": "#1f2328 on #ffe8cc", "added": "#1f2328 on #d4eaff",
             "removed_word": "#1f2328 on #ffbe73", "added_word": "#1f2328 on #8cc8ff",
         },
@@ -100,15 +100,15 @@ _BASE_16: dict[int, Codes] = {
 _SIXTEEN: dict[tuple[str, Background], dict[int, Codes]] = {
     # Blue is lost on black.
     ("dark", "dark"): {**_BASE_16, 34: (94,), 94: (94,)},
-    # Yellow and cyan are pale on white.
-    ("light", "light"): {**_BASE_16, 33: (35,), 93: (35,), 91: (34,), 96: (34,), 100: (30, 47)},
+    # Yellow, cyan and green are pale on white. Green only marks what went well.
+    ("light", "light"): {**_BASE_16, 33: (35,), 92: (31,), 93: (35,), 91: (34,), 96: (34,), 100: (30, 47)},
     ("contrast", "dark"): {
         **_BASE_16, 2: (), 90: (), **{hue: (hue + 60,) for hue in range(31, 35)},
         91: (96,), 92: (92,), 93: (93,), 94: (94,), 95: (95,), 96: (96,), 100: (30, 107),
     },
     ("contrast", "light"): {
         **_BASE_16, 2: (), 90: (), 31: (31,), 32: (32,), 33: (35,), 34: (34,),
-        91: (34,), 93: (35,), 95: (35,), 96: (31,), 100: (97, 40),
+        91: (34,), 92: (31,), 93: (35,), 95: (35,), 96: (31,), 100: (97, 40),
     },
     ("colorblind", "dark"): {**_BASE_16, 31: (33,), 32: (94,), 33: (93,), 34: (96,), 92: (36,), 94: (96,)},
     ("colorblind", "light"): {**_BASE_16, 31: (35,), 32: (34,), 33: (35,), 92: (34,), 93: (35,), 96: (35,),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.models import arrivals
-from agent_cli.models.arrivals import GATHER_SECONDS, QUICK_READS, ReadPace, join_arrived
+from agent_cli.models import pieces
 from agent_cli.models.base import Chunk, MessageStop, Started, TextChunk, ThinkingChunk, ToolCallDelta, ToolCallStart
+from agent_cli.models.pieces import GATHER_SECONDS, MAX_QUICK_READS, ReadPace, join_arrived
 
 TEXTS = st.text(max_size=3)
 CHUNKS = st.one_of(
@@ -116,13 +116,13 @@ def test_only_a_stream_that_is_faster_than_the_screen_waits(
     slower: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, pace = Network(), ReadPace()
-    monkeypatch.setattr(arrivals, "time", network)
-    assert [network.read(pace, seconds=0.001) for _ in range(QUICK_READS + 4)][-4:] == [0, 1, 2, 3]
+    monkeypatch.setattr(pieces, "time", network)
+    assert [network.read(pace, seconds=0.001) for _ in range(MAX_QUICK_READS + 4)][-4:] == [0, 1, 2, 3]
     assert network.read(pace, **slower) == 4
-    assert [network.read(pace) for _ in range(QUICK_READS + 2)][-2:] == [4, 5]
+    assert [network.read(pace) for _ in range(MAX_QUICK_READS + 2)][-2:] == [4, 5]
 
 
 def test_a_stream_as_fast_as_models_write_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     network, pace = Network(), ReadPace()
-    monkeypatch.setattr(arrivals, "time", network)
+    monkeypatch.setattr(pieces, "time", network)
     assert [network.read(pace, seconds=0.005) for _ in range(200)][-1] == 0

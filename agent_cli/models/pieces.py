@@ -1,7 +1,11 @@
-"""Read together, and pass on as one piece, what arrives together.
+"""The pieces in which an answer arrives: read together and passed on as one where they arrive together, with whole
+characters.
 
 A provider that is faster than this program, or a network that delivers in bursts, brings many pieces of an answer at
 once. Each would be an event, a line of output and a drawing; as one piece they cost a fraction.
+
+JSON spells a character outside the basic plane, such as an emoji, as a pair of surrogates, and some servers cut their
+answers between the two. Half a pair is no character: it would be stored and sent on as "?".
 """
 
 from __future__ import annotations
@@ -10,13 +14,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from agent_cli.models.base import Chunk, TextChunk, ThinkingChunk, ToolCallDelta
+from agent_cli.models.base import Chunk, MessageStop, TextChunk, ThinkingChunk, ToolCallDelta
 
 # A frame of a screen with 60 Hz.
 GATHER_SECONDS = 0.016
 # After so many small reads that found their data at once, the next ones wait.
-QUICK_READS = 16
+MAX_QUICK_READS = 16
 _MUCH_BYTES = 16 << 10
+# A union would be made again for every piece.
+_TEXTS = (TextChunk, ThinkingChunk)
+# Takes the place of a half that has no other.
+REPLACEMENT = "\ufffd"
 
 
 class ReadPace:
@@ -27,7 +35,7 @@ class ReadPace:
 
     def read(self, read: Callable[[], bytes]) -> bytes:
         """Return what `read` returns, at once unless the reads before it were quick and small."""
-        if self._quick > QUICK_READS:
+        if self._quick > MAX_QUICK_READS:
             time.sleep(GATHER_SECONDS)
         began = time.monotonic()
         data = read()
@@ -91,3 +99,50 @@ def _joined(first: Any, pieces: list[str]) -> Chunk:
     if first.__class__ is ToolCallDelta:
         return ToolCallDelta(first.index, "".join(pieces))
     return first.replace(text="".join(pieces))  # type: ignore[no-any-return]
+
+
+def join_surrogates(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield the chunks of one answer with whole characters: a half at the end of a piece goes to the next of its kind.
+
+    The text, the reasoning and the arguments of each call are of one kind.
+    """
+    # The half, and the piece that ended with it.
+    pending: dict[Any, tuple[str, Chunk]] = {}
+    key: Any
+    for chunk in chunks:
+        if isinstance(chunk, _TEXTS):
+            key, name, text = type(chunk), "text", chunk.text
+        elif isinstance(chunk, ToolCallDelta):
+            key, name, text = chunk.index, "json", chunk.json
+        else:
+            if isinstance(chunk, MessageStop):
+                yield from map(_replaced, pending.values())
+            yield chunk
+            continue
+        if not text or (text.isascii() and not pending) or not (key in pending or _has_half(text)):
+            yield chunk
+            continue
+        text = pending.pop(key, ("", chunk))[0] + text
+        if "\ud800" <= text[-1] <= "\udbff":
+            pending[key] = (text[-1], chunk)
+            text = text[:-1]
+        yield chunk.replace(**{name: text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")})
+
+
+def _has_half(text: str) -> bool:
+    # A pattern of these would be compiled at every start, for a millisecond.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _replaced(left: tuple[str, Chunk]) -> Chunk:
+    chunk = left[1]
+    if isinstance(chunk, ToolCallDelta):
+        return ToolCallDelta(chunk.index, REPLACEMENT)
+    if isinstance(chunk, TextChunk):
+        return TextChunk(REPLACEMENT, chunk.phase)
+    assert isinstance(chunk, ThinkingChunk)
+    return ThinkingChunk(REPLACEMENT, provider=chunk.provider)
