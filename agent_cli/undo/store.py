@@ -27,7 +27,6 @@ from agent_cli.undo.manifest import Manifest
 from agent_cli.undo.scanner import (
     BEHIND_LINK,
     MAX_LISTED_BELOW,
-    OPEN_TO_READ,
     TOO_BIG,
     TOO_MUCH,
     UNREADABLE,
@@ -99,6 +98,9 @@ def remove_at_start(store: Path) -> None:
             os.close(descriptor)
 
 
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
 class _Found(Value):
     """The file or link at a path.
 
@@ -157,7 +159,7 @@ def _look(path: str, largest: int, room: int) -> _Found | None:
         if stat.S_ISLNK(state.st_mode):
             return _Found(state, os.fsencode(os.readlink(name, dir_fd=directory)))
         try:
-            descriptor = os.open(name, OPEN_TO_READ, dir_fd=directory)
+            descriptor = os.open(name, _READ, dir_fd=directory)
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None
