@@ -102,14 +102,18 @@ class Manifest:
         """Return all records, in order; none if the file does not exist."""
         return list(self._records())
 
-    def _records(self) -> Iterator[Record]:
+    def latest_turns(self) -> Iterator[RecordedTurn]:
+        """Yield the turns, the latest first; only what is taken of them is decoded."""
+        return (record for record in self._records(b'"Turn"', -1) if isinstance(record, RecordedTurn))
+
+    def _records(self, containing: bytes = b"", step: int = 1) -> Iterator[Record]:
         try:
             data = read_regular(self.path, MAX_STATE_BYTES)
         except OSError:
             return
-        for line in data.split(b"\n"):
+        for line in data.split(b"\n")[::step]:
             try:
-                if line:
+                if line and containing in line:
                     yield from_json(Record, json.loads(line))
             except (ValueError, DecodeError):
                 continue

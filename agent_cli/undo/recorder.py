@@ -368,9 +368,9 @@ class Recorder:
         """Return the number of the running turn, recorded with its first change."""
         if self._recorded_number >= 0:
             return self._recorded_number
-        turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
-        last = turns[-1] if turns else None
-        mine = next((turn for turn in reversed(turns) if not turn.agent), None)
+        turns = self.store.manifest.latest_turns()
+        last = next(turns, None)
+        mine = last if last is None or not last.agent else next((turn for turn in turns if not turn.agent), None)
         if mine is not None and not self._new and mine.messages == self._turn.messages:
             self._recorded_number = mine.turn
             return self._recorded_number

@@ -26,7 +26,7 @@ from agent_cli.undo.git_store import (
     TooManyFilesError,
 )
 from agent_cli.undo.left_out import NESTED, list_left_out
-from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
+from agent_tools.fs.safe_files import find_obstacle, open_regular, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
 from agent_tools.process.git_tree import NO_SUBMODULES, copy_index, join_paths, split_paths, split_raw, update_index
 from agent_tools.process.guarded_git import GitError
@@ -43,11 +43,7 @@ def user_index(root: Path) -> Path | None:
 
 
 class _Seed(Value):
-    """What an index was created with.
-
-    doubted: the paths that are to be read from disk.
-    modes, young: permissions of the others, and the recent ones among them.
-    """
+    """A new index: the paths to read from disk, permissions of the others, and the recent ones among these."""
 
     doubted: list[str]
     modes: FileModes
@@ -120,7 +116,6 @@ def _bytes(file: str) -> bytes:
         return b""
 
 
-OPEN_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
@@ -249,11 +244,11 @@ class Scanner:
         """Yield what can be read of the regular files."""
         for path in paths:
             with suppress(OSError):
-                descriptor = os.open(f"{self.base}/{path}", OPEN_TO_READ)
+                descriptor = open_regular(f"{self.base}/{path}", os.O_NOFOLLOW)
                 try:
-                    state = os.fstat(descriptor)
-                    if stat.S_ISREG(state.st_mode) and state.st_size <= self._bounds.file:
-                        yield os.read(descriptor, state.st_size)
+                    size = os.fstat(descriptor).st_size
+                    if size <= self._bounds.file:
+                        yield os.read(descriptor, size)
                 finally:
                     os.close(descriptor)
 

@@ -27,7 +27,6 @@ from agent_cli.undo.manifest import Manifest
 from agent_cli.undo.scanner import (
     BEHIND_LINK,
     MAX_LISTED_BELOW,
-    OPEN_TO_READ,
     TOO_BIG,
     TOO_MUCH,
     UNREADABLE,
@@ -99,6 +98,9 @@ def remove_at_start(store: Path) -> None:
             os.close(descriptor)
 
 
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
 class _Found(Value):
     """The file or link at a path.
 
@@ -134,10 +136,9 @@ def capture(git: Git, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
             continue
         room -= len(found.data)
         name, mode = os.path.normpath(path).lstrip("/"), stat.S_IMODE(found.state.st_mode)
-        if stat.S_ISLNK(found.state.st_mode):
-            kind = "120000"
-        else:
-            kind = "100755" if mode & 0o100 else "100644"
+        link = stat.S_ISLNK(found.state.st_mode)
+        kind = "120000" if link else "100755" if mode & 0o100 else "100644"
+        if not link:
             modes.setdefault(mode, []).append(name)
         files[name] = (kind, git.keep(found.data))
     return Snapshot("/", git.keep_tree(files), FileModes.of_found(modes).stored(git), skipped)
@@ -158,7 +159,7 @@ def _look(path: str, largest: int, room: int) -> _Found | None:
         if stat.S_ISLNK(state.st_mode):
             return _Found(state, os.fsencode(os.readlink(name, dir_fd=directory)))
         try:
-            descriptor = os.open(name, OPEN_TO_READ, dir_fd=directory)
+            descriptor = os.open(name, _READ, dir_fd=directory)
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None

@@ -1,4 +1,4 @@
-"""The first snapshot of many files: their contents are stored together, and each is looked at once."""
+"""Much to record: the first snapshot of many files, and sessions of many turns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.undo.git_store import Git, find_snapshot_git
+from agent_cli.undo.manifest import After, Before, Manifest, RecordedTurn
 from agent_cli.undo.scanner import FileModes, Scanner, SizeLimits
 from tests.support.file_trees import tree_of
 from tests.support.undo_sessions import Session, make
@@ -64,3 +65,14 @@ def test_what_changes_after_a_file_was_looked_at_is_seen(root: Path, tmp_path: P
 
 def modes(git: Git, perms: str) -> FileModes:
     return FileModes.from_json(json.loads(git.blob(perms)))
+
+
+def test_turns_are_read_from_the_end(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path / "s.records")
+    for number in (1, 2, 3):
+        manifest.add(RecordedTurn(number, "text", number, "m", "", agent=number == 3))
+        manifest.add(Before(number, f"c{number}", "Turn", "", ()))
+        manifest.add(After(f"c{number}", ()))
+    assert [turn.turn for turn in manifest.latest_turns()] == [3, 2, 1]
+    assert [turn.agent for turn in manifest.latest_turns()] == [True, False, False]
+    assert list(Manifest(tmp_path / "none.records").latest_turns()) == []
