@@ -148,7 +148,7 @@ BUDGETS = {
     "extras.schedules": 740, "extras.server": 6860, "git": 1800, "hooks": 2540, "ide": 550, "kernel": 2500,
     "kernel.engine": 10600, "kernel.runtime": 8050, "kernel.session": 7170, "knowledge": 1950,
     "knowledge.memory": 500, "knowledge.memory_imports": 200, "knowledge.plugins": 1200, "library": 700, "mcp": 4450,
-    "models": 8450, "policy": 12960, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 16440,
+    "models": 8450, "policy": 12960, "shells.headless": 1950, "shells.host": 1800, "shells.terminal": 16500,
     "stage": 1670, "takeover": 1470, "telemetry": 1100, "undo": 3240,
 }  # fmt: skip
 

@@ -122,7 +122,7 @@ UNREADABLE = "cannot be read"
 BEHIND_LINK = "its folder is a link"
 MAX_FILES = 100_000
 # From this number on, new contents are stored in packs.
-_MANY_FILES = 500
+_MIN_PACKED_FILES = 500
 # Size limit for the store's own files.
 MAX_STATE_BYTES = 1 << 30
 # Limit for ignored files that a command destroys.
@@ -233,7 +233,7 @@ class Scanner:
             wanted.add.remove(path)
             wanted.refuse(path, UNREADABLE)
 
-        if len(wanted.add) >= _MANY_FILES:  # git stores as a file each what it does not find
+        if len(wanted.add) >= _MIN_PACKED_FILES:  # git stores as a file each what it does not find
             self._git.pack_blobs(self._contents(wanted.add))
         try:
             update_index(run, removed, list(wanted.add), refuse)
