@@ -193,7 +193,7 @@ def test_the_answer_about_the_background_is_no_key_and_turns_the_colours(work: P
         # The accent of the light theme, and the light bar.
         screen.until(lambda: b"38;2;8;96;196mcode" in screen.raw, "colours for a light background")
         assert b"48;2;228;233;239" in screen.raw
-        assert screen.raw.index(b"\x1b]11;?") < screen.raw.index(b"agent 0."), "the first row waits for the answer"
+        assert screen.raw.index(b"\x1b]11;?") < screen.raw.index(b"magent"), "the first row waits for the answer"
         screen.leave()
     for env in ({"TERM": "linux"}, {"NO_COLOR": "1"}):
         with Drawn(["--model", model], work, 80, 24, **env) as screen:
