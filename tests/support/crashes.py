@@ -22,7 +22,7 @@ from agent_cli.kernel.engine.types import ConversationState, ToolTable, TurnOpti
 from agent_cli.kernel.events import ApprovalRequested, Event
 from agent_cli.kernel.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.kernel.results import Limits
-from agent_cli.kernel.runtime.builder import BROKEN_OFF
+from agent_cli.kernel.runtime.builder import calls_left_open
 from agent_cli.kernel.session.files import LogLine, read_bytes
 from agent_cli.kernel.session.log import SessionLog
 from agent_cli.kernel.session.records import Header, Restored, SessionNotFoundError
@@ -146,8 +146,8 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
     options = TurnOptions(
         model="scripted", label="scripted", system="test", limits=Limits(rounds=40, failures=0, denials=0)
     )
-    conversation = Conversation(deps, options, record, restored.history if restored else ())
-    conversation.expect_reply(BROKEN_OFF)
+    history = restored.history if restored else ()
+    conversation = Conversation(deps, options, record, history, **calls_left_open(restored))
     if restored is not None and restored.waiting is not None:
         conversation.resume(lambda event: None, restored.waiting.spent)
     else:
