@@ -122,7 +122,8 @@ def test_a_message_that_is_refused_is_in_the_line_again(work: Path) -> None:
     (work / "settings.toml").write_text('model_takes = ["image"]\n')
     pasted = "\n".join(f"row {n}" for n in range(9))
     model = script(work / "s.toml", [])
-    with Drawn(["--model", model, "--settings", "settings.toml", "--disallowedTools", "Bash(touch:*)"], work) as screen:
+    args = ["--model", model, "--settings", "settings.toml", "--disallowedTools", "Bash(touch:*)"]
+    with Drawn(args, work, columns=200) as screen:
         screen.ready()
         screen.type(f"look at @no.png \x1b[200~{pasted}\x1b[201~")
         screen.wait("9 lines]")
