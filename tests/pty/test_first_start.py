@@ -77,8 +77,11 @@ def test_a_task_typed_at_the_first_question_is_sent_once_the_session_begins(work
             screen.line("openai")
             screen.wait("saved as `model`")
             screen.wait("On it.")
-            shown = screen.text()
-            assert f"> {task}" in shown and "queued" not in shown.partition("On it.")[2]
+            screen.gone("to interrupt")
+            # The first rows wait for the terminal's answer about its background.
+            screen.wait(f"> {task}")
+            before, answer, after = screen.text().partition("On it.")
+            assert f"> {task}" in before and answer and "queued" not in after
             assert screen.input_line() == ">"
             screen.type("\x1b[A")
             screen.until(lambda: screen.input_line() == f"> {task}", "the message from the history")
