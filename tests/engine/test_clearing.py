@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.kernel.engine.compaction import compact
 from agent_cli.kernel.engine.compaction.compact import CLEARED
 from agent_cli.kernel.engine.types import TurnOptions
 from agent_cli.kernel.events import Compacted, MessageAdded, Uncompacted
@@ -94,6 +95,19 @@ def test_a_window_that_nobody_knows_is_taken_for_128000(tmp_path: Path) -> None:
     assert [m.trigger for m in world.of(Compacted)] == ["clear"]
     made = world.of(Compacted)[0]
     assert made.tokens_before >= 64_000 and made.tokens_after < 64_000 * 0.4, "as large, it is cleared seldom and much"
+
+
+def test_short_results_which_are_never_worth_it_are_not_compared_with_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The comparison goes through the whole session, and was made three times for each model call."""
+    compared: list[int] = []
+    found = compact.superseded
+    monkeypatch.setattr(compact, "superseded", lambda view, *rest: (compared.append(len(view)), found(view, *rest))[1])
+    short = [call("Bash", command=f"echo {n}; : {'words ' * 100}") for n in range(24)]
+    world, model = world_with(tmp_path, *short, context_window=10_000, clear_at=(0.3, 0.6), compact_at=1.0)
+    assert len(model.requests) == 25 and not world.of(Compacted)
+    assert compared == []
 
 
 def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:

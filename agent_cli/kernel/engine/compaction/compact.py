@@ -14,7 +14,7 @@ newest rounds, the newest text of each file in work, plans, the user's answers a
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,17 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     # The user has undone the first step, so it is not repeated.
     if not reached or (reached == 1 < len(shares) and turn.deps.state.window.uncleared):
         return {}, 0
-    found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST_SHARE))
-    in_work = _views_in_work(turn, int(size * _IN_WORK_SHARE))
+    least = size * _MIN_CLEARED_SHARE
+    found = _clearable(turn, newest=int(size * _NEWEST_SHARE))
+    # In a long session of short results this is so at each model call; what follows looks at all of the calls.
+    if _freed(turn, found) < least:
+        return {}, 0
     again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
+    if reached < len(shares):
+        found = [
+            m for m in found if m.call_id in again or not (m.is_error or _cleared_last(turn.deps.traits_of(m.name)))
+        ]
+    in_work = _views_in_work(turn, int(size * _IN_WORK_SHARE), again)
     calls = {call.id: call for m in turn.view if isinstance(m, AssistantMessage) for call in m.calls}
     kept_share = _KEPT_SHARE if size < _LARGE_WINDOW_TOKENS else _KEPT_SHARE_LARGE
     goal = used - shares[reached - 1] * size * kept_share
@@ -103,18 +111,25 @@ def results_to_clear(turn: Turn, used: int) -> tuple[dict[str, str], int]:
             break
         if message.call_id not in in_work:
             chosen.append(message)
-            freed = scaled(turn.deps.state.window, sum(map(count_message_tokens, chosen)) - 60 * len(chosen))
-    if freed < size * _MIN_CLEARED_SHARE:
+            freed = _freed(turn, chosen)
+    if freed < least:
         return {}, 0
     cuts = {m.call_id: again.get(m.call_id) or _replacement_line(turn, m, calls.get(m.call_id)) for m in chosen}
     kept = sum(count_text_tokens(line) for line in cuts.values())
     return cuts, scaled(turn.deps.state.window, sum(map(count_message_tokens, chosen)) - kept)
 
 
-def _views_in_work(turn: Turn, room: int) -> set[str]:
-    """Return the calls whose results are the newest text of a file that the last rounds read or changed."""
+def _freed(turn: Turn, results: Sequence[ToolMessage]) -> int:
+    """Return about how many tokens are free once these results are lines."""
+    return scaled(turn.deps.state.window, sum(map(count_message_tokens, results)) - 60 * len(results))
+
+
+def _views_in_work(turn: Turn, room: int, again: Collection[str]) -> set[str]:
+    """Return the calls whose results are the newest text of a file that the last rounds read or changed.
+
+    again: the calls whose results a later one supersedes.
+    """
     results = {m.call_id: m for m in turn.view if isinstance(m, ToolMessage) and not m.is_error}
-    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     rounds = [m for m in reversed(turn.view) if isinstance(m, AssistantMessage) and m.calls]
     touched = {path for m in rounds[:_MAX_ROUNDS_IN_WORK] for call in m.calls for path in touched_files(turn, call)}
     found: set[str] = set()
@@ -128,21 +143,17 @@ def _views_in_work(turn: Turn, room: int) -> set[str]:
     return found
 
 
-def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage]:
-    border = _newest_rounds(turn.view, newest)
+def _clearable(turn: Turn, *, newest: int) -> list[ToolMessage]:
+    """Return the results that may be cleared, without those of the newest rounds."""
     window = turn.deps.state.window
-    cuts = window.cuts
-    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.traits_of)
-    found = []
-    for message in turn.view[:border]:
-        if not isinstance(message, ToolMessage) or message.call_id in cuts or message.text in window.pins:
-            continue
-        kind = turn.deps.traits_of(message.name)
-        if _is_never_cleared(kind) or count_message_tokens(message) < _MIN_CLEARED_TOKENS:
-            continue
-        if everything or message.call_id in again or not (message.is_error or _cleared_last(kind)):
-            found.append(message)
-    return found
+    cuts, pins, traits_of = window.cuts, window.pins, turn.deps.traits_of
+    return [
+        message
+        for message in turn.view[: _newest_rounds(turn.view, newest)]
+        if isinstance(message, ToolMessage)
+        and count_message_tokens(message) >= _MIN_CLEARED_TOKENS
+        and not (message.call_id in cuts or message.text in pins or _is_never_cleared(traits_of(message.name)))
+    ]
 
 
 def _newest_rounds(view: Sequence[Message], room: int) -> int:
