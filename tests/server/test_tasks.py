@@ -14,7 +14,7 @@ from agent_cli.extras.server.tasks import ServerTask, new_entry
 def test_a_slower_reader_does_not_hide_the_decision_that_came_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever decides second would else be told that the first decision is theirs."""
+    """The second decision would otherwise be accepted, too."""
     task = ServerTask(tmp_path)
     task.add(new_entry("message", "owner"))
     has_read, finish, read, look = threading.Event(), threading.Event(), tasks.read_regular, task._read

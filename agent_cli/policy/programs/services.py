@@ -29,7 +29,7 @@ _MACHINE = "deletes virtual machines and their disks"
 _DEVICE = "destroys all data on the device"
 _STOPS = "ends all that runs on this machine"
 # By program: words that say that it destroys something, and what. The first entry whose words are all there counts.
-# Alternatives are separated by bars. Options may be anywhere, other words follow each other; ... stands for any words.
+# Alternatives are separated by bars. Options may be anywhere, other words follow each other; ... matches any words.
 _LOSSES: Mapping[str, Mapping[str, str]] = {
     "docker podman nerdctl": {
         "volume rm|remove|prune": _VOLUMES,
